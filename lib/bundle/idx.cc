@@ -1,11 +1,8 @@
 #include <fmt/format.h>
 
-#include <cstring>
-
 #include "dgx/bundle/format.h"
 #include "dgx/bundle/sources.h"
 #include "dgx/core/bulk.h"
-#include "dgx/core/checked.h"
 #include "inflate.h"
 #include "widen.h"
 

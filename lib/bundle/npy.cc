@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 
-#include <optional>
 #include <string_view>
 
 #include "dgx/bundle/format.h"

@@ -1,7 +1,5 @@
 #include "table.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 

@@ -6,7 +6,6 @@
 #include <cassert>
 #include <charconv>
 #include <cmath>
-#include <limits>
 
 namespace dgx::cli {
 namespace {

@@ -3,7 +3,6 @@
 #include <sodium.h>
 
 #include <algorithm>
-#include <utility>
 
 #include "dgx/crypto/random.h"
 

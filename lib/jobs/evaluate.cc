@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <numeric>
 
 #include "dgx/bundle/run.h"

@@ -1,7 +1,5 @@
 #include "dgx/jobs/key.h"
 
-#include <fmt/format.h>
-
 #include "dgx/crypto/key_file.h"
 #include "dgx/crypto/random.h"
 #include "dgx/manifest/envelope.h"

@@ -4,7 +4,6 @@
 
 #include <chrono>
 #include <cstring>
-#include <thread>
 
 #include "checkpointer.h"
 #include "dgx/bundle/run.h"

@@ -1,7 +1,6 @@
 #include "builder.h"
 
 #include <algorithm>
-#include <cassert>
 
 #include "dgx/program/line.h"
 #include "dgx/program/number_text.h"

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "builder.h"
-#include "dgx/program/check.h"
 #include "dgx/program/leaves.h"
 #include "dgx/program/line.h"
 #include "line_writer.h"

@@ -11,7 +11,6 @@
 #include "dgx/kernels/schedule.h"
 #include "dgx/program/leaves.h"
 #include "dgx/program/line.h"
-#include "line_text.h"
 
 namespace dgx::program {
 

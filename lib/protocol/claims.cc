@@ -15,7 +15,6 @@
 #include "dgx/merkle/digests.h"
 #include "dgx/merkle/openings.h"
 #include "dgx/program/line.h"
-#include "dgx/program/number_text.h"
 #include "dgx/program/specs.h"
 #include "dgx/protocol/scalar_text.h"
 #include "opened_values.h"

@@ -6,7 +6,6 @@
 #include <array>
 #include <bit>
 #include <cassert>
-#include <cstring>
 
 #include "dgx/core/checked.h"
 #include "dgx/kernels/fold_order.h"

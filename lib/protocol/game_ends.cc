@@ -1,4 +1,3 @@
-#include <algorithm>
 
 #include "dgx/protocol/settlement.h"
 

@@ -7,7 +7,6 @@
 #include "claims.h"
 #include "dgx/merkle/openings.h"
 #include "dgx/merkle/tree.h"
-#include "dgx/program/line.h"
 #include "dgx/protocol/draw.h"
 #include "party_view.h"
 #include "turn.h"

@@ -5,13 +5,11 @@
 #include <algorithm>
 #include <cstddef>
 #include <numeric>
-#include <type_traits>
 #include <utility>
 
 namespace dgx::torch_bridge {
 namespace {
 
-using lowering::AtenArgument;
 using lowering::AtenCall;
 using lowering::AtenSource;
 using lowering::CapturedGraph;

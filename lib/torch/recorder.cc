@@ -12,7 +12,6 @@
 #include <atomic>
 #include <cstring>
 #include <filesystem>
-#include <span>
 #include <string_view>
 #include <utility>
 

@@ -16,7 +16,6 @@
 #include <optional>
 #include <set>
 #include <string_view>
-#include <vector>
 
 #include "decompositions.h"
 #include "dgx/lowering/lower.h"

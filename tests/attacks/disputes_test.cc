@@ -3,17 +3,12 @@
 
 #include <fmt/format.h>
 
-#include <limits>
-
-#include "dgx/merkle/openings.h"
-#include "dgx/protocol/draw.h"
 #include "dgx/protocol/segments.h"
 #include "ruled_games.h"
 
 using namespace dgx;
 using namespace dgx::test;
 using manifest::About;
-using manifest::RowReason;
 using manifest::Ruling;
 using manifest::RulingReason;
 using protocol::Side;

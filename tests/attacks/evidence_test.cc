@@ -14,11 +14,8 @@
 
 using namespace dgx;
 using namespace dgx::test;
-using manifest::RulingReason;
 using protocol::Operand;
 using protocol::OperationClaim;
-using protocol::Side;
-using protocol::Stage;
 using Kind = Fault::Kind;
 
 namespace {

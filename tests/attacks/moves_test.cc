@@ -9,7 +9,6 @@
 
 using namespace dgx;
 using namespace dgx::test;
-using manifest::RulingReason;
 using protocol::Side;
 using Kind = Fault::Kind;
 

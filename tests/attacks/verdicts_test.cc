@@ -1,7 +1,5 @@
 // dgx-threats(7), row 18: verifiers who echo, invent or hide, and those who are right.
 
-#include <fmt/format.h>
-
 #include <limits>
 
 #include "dgx/merkle/openings.h"

@@ -5,7 +5,6 @@
 #include <torch/script.h>
 #include <torch/torch.h>
 
-#include <cstdio>
 #include <cstdlib>
 #include <memory>
 

@@ -7,9 +7,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <limits>
-#include <memory>
 #include <random>
 #include <string>
 #include <string_view>

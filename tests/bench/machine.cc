@@ -1,6 +1,5 @@
 #include "machine.h"
 
-#include <cstdint>
 #include <memory>
 #include <thread>
 

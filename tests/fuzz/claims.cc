@@ -4,7 +4,6 @@
 
 #include "claims.h"
 
-#include "dgx/crypto/sha256.h"
 #include "dgx/merkle/digests.h"
 #include "dgx/merkle/openings.h"
 #include "dgx/program/line.h"

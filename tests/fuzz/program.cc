@@ -3,8 +3,6 @@
 
 #include "dgx/program/program.h"
 
-#include <algorithm>
-
 #include "captured_mlp.h"
 #include "dgx/kernels/evaluate.h"
 #include "dgx/lowering/lower.h"

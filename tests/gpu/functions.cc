@@ -13,7 +13,6 @@
 #include <cstdint>
 #include <cstdio>
 #include <iterator>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>

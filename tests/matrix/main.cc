@@ -8,7 +8,6 @@
 #include <limits>
 #include <map>
 #include <random>
-#include <set>
 #include <string_view>
 
 #include "dgx/core/files.h"

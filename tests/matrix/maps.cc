@@ -1,13 +1,10 @@
 #include <fmt/format.h>
 
-#include <array>
-
 #include "families.h"
 
 namespace dgx::matrix {
 
 using kernels::Kind;
-using kernels::NumberType;
 using kernels::ScalarOp;
 
 namespace {

@@ -7,8 +7,6 @@
 
 #include <fmt/format.h>
 
-#include <cstdlib>
-
 int main(int argc, char** argv) {
   const std::int64_t count = argc > 1 ? std::atoll(argv[1]) : 1'000;
   const std::uint64_t seed = argc > 2 ? static_cast<std::uint64_t>(std::atoll(argv[2])) : 1;

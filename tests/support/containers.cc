@@ -2,7 +2,6 @@
 
 #include <hdf5.h>
 
-#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstdio>

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "dgx/protocol/player.h"
 #include "dgx/protocol/settlement.h"

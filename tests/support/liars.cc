@@ -1,7 +1,6 @@
 #include "liars.h"
 
 #include <algorithm>
-#include <bit>
 
 #include "dgx/merkle/openings.h"
 #include "dgx/merkle/tree.h"

@@ -3,9 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <bit>
 #include <cstdlib>
-#include <cstring>
 
 #include "dgx/crypto/sha256.h"
 #include "dgx/kernels/scalar.h"

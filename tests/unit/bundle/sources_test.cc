@@ -2,7 +2,6 @@
 
 #include <zlib.h>
 
-#include <algorithm>
 #include <catch2/catch.hpp>
 
 #include "support.h"

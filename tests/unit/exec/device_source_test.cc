@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <stdlib.h>
 
-#include <bit>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <limits>

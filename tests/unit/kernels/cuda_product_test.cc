@@ -2,7 +2,6 @@
 #include <stdlib.h>
 
 #include <catch2/catch.hpp>
-#include <cstring>
 #include <limits>
 #include <string>
 #include <utility>

@@ -3,7 +3,6 @@
 #include <bit>
 #include <catch2/catch.hpp>
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <random>
 #include <vector>

@@ -1,10 +1,8 @@
 #include <catch2/catch.hpp>
 #include <cmath>
-#include <functional>
 
 #include "dgx/lowering/lower.h"
 #include "dgx/program/initial.h"
-#include "dgx/program/line.h"
 #include "run_program.h"
 
 using namespace dgx;

@@ -1,7 +1,6 @@
 #include "dgx/lowering/lower.h"
 
 #include <catch2/catch.hpp>
-#include <cmath>
 
 #include "captured_mlp.h"
 #include "dgx/program/check.h"

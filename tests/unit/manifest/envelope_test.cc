@@ -2,7 +2,6 @@
 
 #include <catch2/catch.hpp>
 
-#include "dgx/crypto/sha256.h"
 #include "replaced.h"
 #include "statements.h"
 

@@ -2,10 +2,7 @@
 // table of dgx-protocol(7), STATES and RULES OF STATEMENTS, written out.
 #include <catch2/catch.hpp>
 #include <functional>
-#include <map>
 
-#include "dgx/protocol/estimate.h"
-#include "dgx/protocol/message.h"
 #include "dgx/protocol/settlement.h"
 #include "game.h"
 

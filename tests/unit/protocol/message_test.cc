@@ -5,7 +5,6 @@
 #include "dgx/merkle/tree.h"
 #include "dgx/protocol/opened_tree.h"
 #include "played.h"
-#include "statements.h"
 
 using namespace dgx;
 using namespace dgx::test;

@@ -1,6 +1,5 @@
 // Small games explored exhaustively: whatever a liar chooses at every move, allowed by its stage or not, the
 // honest side wins within the bound.
-#include <fmt/format.h>
 
 #include <catch2/catch.hpp>
 #include <cstring>
