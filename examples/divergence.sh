@@ -1,6 +1,6 @@
 #!/bin/sh
 # A training that diverges, in a market: the learning rate is too high, the run ends where its numbers do, and everybody is paid for what was
-# done. Then a solver who says so of a training that does not diverge is led to one scalar operation and convicted. Takes seconds; leaves
+# done. Then a solver who claims that of a training that does not diverge is led to one scalar operation and convicted. Takes seconds; leaves
 # everything in build/divergence.
 #
 #   sh examples/divergence.sh              with the programs of build/release
@@ -15,7 +15,7 @@ cd build/divergence
 say() { printf '\n%s\n' "== $*"; }
 # The value of a key in a program's --json output.
 value() { /usr/bin/python3 -c 'import json,sys; print(json.loads(sys.stdin.read().splitlines()[-1])[sys.argv[1]])' "$1"; }
-# expect CODE COMMAND...: a program that ends with another exit status than 0.
+# expect CODE COMMAND...: runs a program that must end with this exit status.
 expect() {
   code=$1; shift
   "$@" && found=0 || found=$?
@@ -62,14 +62,14 @@ post wild 100000
 expect 1 dgx-train wild.json --data data.h5 -o wild.run
 prove wild
 
-say "the verifier replays what was drawn, and the step that diverges"
+say "the verifier replays the drawn segments, and the step that diverges"
 dgx-verify wild.json wild.proof.json --from wild.opened --data data.h5 --beacon wild.beacon.json --key verifier.pem -o wild.verdict.json
 dgx-prove deliver wild.json wild.proof.json --run wild.run --store store --key solver.pem -o wild.delivery.json >>settle.log
 log wild.verdict.json wild.delivery.json
 
-say "a learning rate that is good, and a solver who stops and says that it diverges"
+say "a good learning rate, and a solver who stops and claims that the run diverges"
 post tame 0.1
-# One exponential of the attention's softmax gets a wrong exponent, and overflows what follows.
+# One exponential of the attention's softmax gets a wrong exponent, so that later numbers overflow.
 op=$(/usr/bin/python3 -c 'import json
 lines = [json.loads(line) for line in open("tame.program.jsonl")]
 print(next(line["v"] for line in lines if any("exp" in step for step in line.get("do", []))))')
@@ -89,7 +89,7 @@ done
 log dispute.jsonl
 expect 1 dgx-referee dispute.jsonl --key verifier.pem -o ruling.json
 
-say "settled: the first solver has the reward of the steps that were made, the second lost the bond"
+say "settled: the first solver is paid for the steps made, the second lost the bond"
 dgx-settle run ledger.jsonl --wait --key operator.pem >>settle.log
 dgx-settle status ledger.jsonl
 dgx-settle check ledger.jsonl >>settle.log

@@ -1,6 +1,6 @@
 #!/bin/sh
 # The whole life of a task on Fashion-MNIST: an honest solver trains, proves and is paid; then a cheat flips one bit, is led to one
-# scalar operation by signed moves, convicted of it by a referee who holds neither model nor data, and slashed. Installs what it needs, builds, and leaves everything in build/quickstart.
+# scalar operation by signed moves, convicted by a referee who holds neither model nor data, and slashed. Installs what it needs, builds, and leaves everything in build/quickstart.
 #
 #   sh examples/quickstart.sh            set up, build, run
 #   DGX_BIN=DIR sh examples/quickstart.sh    run with programs that are built already
@@ -93,7 +93,7 @@ keep_time() {
 }
 trap 'kill ${clocks:-} 2>/dev/null || true' EXIT
 
-# prove NAME SOLVER: the proof is logged, then the verifier reveals their beacon, and the solver opens the drawn segments to everybody.
+# prove NAME SOLVER: the proof is logged, then the verifier reveals their beacon, and the solver opens the drawn segments to everyone.
 prove() {
   dgx-prove "$1.json" "$1.run" --key "$2.pem" -o "$1.proof.json"
   dgx-settle append ledger.jsonl "$1.proof.json" --key operator.pem -o "$1.receipt.json" >>settle.log

@@ -1,4 +1,4 @@
-"""The records of the benchmarks: results.py [--accept] writes RESULTS.md beside this file, and README's sentence, from results/*.jsonl
+"""The records of the benchmarks: results.py [--accept] writes RESULTS.md next to this file, and README's sentence, from results/*.jsonl
 
 Each file is a whole run of one machine: `sh tests/bench/run.sh --json`, whose first line names the machine. The newest run of each machine stays, whatever
 it says. builds.json has the last whole test runs with sanitizers and with clang++. Without --accept nothing is written, and the exit status is 1 if something would change.
@@ -20,7 +20,7 @@ COMPILED = {False: 1.2, True: 1.1}
 HEAD = """# Recorded results
 
 Made by `results.py` from the runs in `results/`, each of a machine of two shared cores with Debian 12 and g++ 12: `sh tests/bench/run.sh --json > results/NAME.jsonl`.
-A row is the median of a training step in milliseconds, with half the distance between the quartiles, beside a peer in the same run, in turns. The *roof* is the
+A row is the median of a training step in milliseconds, with half the distance between the quartiles, against a peer in the same run, in turns. The *roof* is the
 share of the machine's own limit that dgx reaches: what the multiply-adds of all dot lines take at the peak, or the bytes that no plan can save at the memory's
 bandwidth, whichever is more, both measured in turns with the steps (`roof.h`). README's words and this page say what the runs say; a run is replaced by a newer
 one of the same machine alone, whether it is better or worse.
@@ -83,7 +83,7 @@ def section(run):
 
 
 def builds():
-    """The whole test runs of other builds, which .ci/run has no time for: builds.json beside the runs."""
+    """The whole test runs of other builds, which .ci/run has no time for: builds.json next to the runs."""
     lines = ["## Whole test runs of other builds", "", "| build | commit | date | tests | skipped | failed | minutes |", "| --- | --- | --- | --- | --- | --- | --- |"]
     for each in json.loads((BENCH / "results" / "builds.json").read_text()):
         lines.append("| " + " | ".join(str(each[key]) for key in ("build", "commit", "date", "tests", "skipped", "failed", "minutes")) + " |")
@@ -98,7 +98,7 @@ def sentence(runs):
     def words(ratio, machine, row):
         case, avx2 = parts_of(row)
         threads = "one thread" if row["threads"] == 1 else "two threads"
-        return f"{ratio:.2f} times ({NAMES.get(case, case)}, {threads}{', AVX2' if avx2 else ''}, beside {row['peer_name']}, on {','.join(machine[:2])})"
+        return f"{ratio:.2f} times ({NAMES.get(case, case)}, {threads}{', AVX2' if avx2 else ''}, against {row['peer_name']}, on {','.join(machine[:2])})"
 
     return f"Over {len(runs)} machines, a step is from {words(low, slow, slow_row)} to {words(high, fast, fast_row)} as fast as its peer in the same run."
 
