@@ -95,7 +95,7 @@ Next next_in(PartyView& view, const Game& game, const ShowLeaf& stage) {
   DGX_TRY(const Tensor* tensor, view.value(game.state().first_step, stage.value.index));
   const ByteView bytes = tensor->bytes();
   const std::size_t begin = stage.named.node.first * merkle::kTensorLeafBytes;
-  if (begin >= bytes.size()) return malformed("the leaf named is not in the value");
+  if (begin >= bytes.size()) return malformed("the named leaf is not in the value");
   const ByteView part = bytes.subspan(begin, std::min(merkle::kTensorLeafBytes, bytes.size() - begin));
   return send(LeafPost{Bytes(part.begin(), part.end())});
 }

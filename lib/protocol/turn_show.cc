@@ -121,7 +121,7 @@ Outcome show_leaf(NamedValue& value, const NamedNode& leaf, const Bytes& bytes) 
   const std::uint64_t begin = leaf.node.first * merkle::kTensorLeafBytes;
   const auto expected = std::min<std::uint64_t>(merkle::kTensorLeafBytes, tensor_bytes(value.line) - begin);
   if (merkle::leaf_hash(bytes) != leaf.hash)
-    return lost(RulingReason::kPost, "the bytes do not hash to the leaf named");
+    return lost(RulingReason::kPost, "the bytes do not hash to the named leaf");
   if (bytes.size() != expected)
     return lost(RulingReason::kPost, fmt::format("the leaf has {} bytes, not {}", bytes.size(), expected),
                 Claim::kTypeOrShape);
@@ -194,7 +194,7 @@ Outcome show_in(const Turn&, ShowEntryNodes& stage, const NodesPost& post) {
 
 Outcome show_in(const Turn& turn, ShowEntry& stage, const EntryPost& post) {
   if (merkle::entry_leaf(post.name, post.digest) != stage.named.hash) {
-    return lost(RulingReason::kPost, "name and digest do not hash to the entry named");
+    return lost(RulingReason::kPost, "name and digest do not hash to the named entry");
   }
   const auto line = open_line(post.line, turn.dispute.task.body);
   if (!line.ok()) return lost(RulingReason::kPost, line.error().message);

@@ -50,7 +50,8 @@ struct ShowInterior {
   static constexpr Due kDue{Side::kDefender, "show the state that the witness commits to"};
 };
 struct ShowStates {
-  static constexpr Due kDue{Side::kDefender, "show states between the last accepted and the first rejected"};
+  static constexpr Due kDue{Side::kDefender,
+                            "show states between the last accepted and the first rejected one"};
 };
 struct ShowValues {
   static constexpr Due kDue{Side::kDefender, "show the value table of the step"};
@@ -61,7 +62,7 @@ struct ShowValueNodes {
   NamedNode named;
 };
 struct ShowTensor {
-  static constexpr Due kDue{Side::kDefender, "show the value named"};
+  static constexpr Due kDue{Side::kDefender, "show the named value"};
   NamedValue value;
 };
 struct ShowTensorNodes {
@@ -71,7 +72,7 @@ struct ShowTensorNodes {
   NamedNode named;
 };
 struct ShowLeaf {
-  static constexpr Due kDue{Side::kDefender, "show the leaf named"};
+  static constexpr Due kDue{Side::kDefender, "show the named leaf"};
   NamedValue value;
   NamedNode named;
 };
@@ -92,7 +93,7 @@ struct ShowEntryNodes {
   NamedNode named;
 };
 struct ShowEntry {
-  static constexpr Due kDue{Side::kDefender, "show the entry named"};
+  static constexpr Due kDue{Side::kDefender, "show the named entry"};
   OpenedTree table;
   OpenedTree entries;
   NamedNode named;
@@ -107,28 +108,28 @@ struct ShowChunk {
 // The challenger must reject part of what was shown, or claim what is wrong with it.
 
 struct ChooseRow {  ///< index 0: the row's end, or why there is none; 1: its witness
-  static constexpr Due kDue{Side::kChallenger, "name what of the row is rejected, its end or its witness"};
+  static constexpr Due kDue{Side::kChallenger, "name the rejected part of the row, its end or its witness"};
 };
 struct ChooseState {
-  static constexpr Due kDue{Side::kChallenger, "name the first state rejected"};
+  static constexpr Due kDue{Side::kChallenger, "name the first rejected state"};
   std::vector<Digest> states;  ///< stride_of_states() steps apart; the one at the end is not among them
 };
 struct ChooseValueNode {
   static constexpr Due kDue{Side::kChallenger,
-                            "name the first node of the value table rejected, or accept it"};
+                            "name the first rejected node of the value table, or accept it"};
   OpenedTree table;
 };
 struct ChooseValue {
-  static constexpr Due kDue{Side::kChallenger, "name the first value rejected, or accept all"};
+  static constexpr Due kDue{Side::kChallenger, "name the first rejected value, or accept all"};
   OpenedTree table;
 };
 struct ChooseTensorNode {
-  static constexpr Due kDue{Side::kChallenger, "name the first node of the value rejected"};
+  static constexpr Due kDue{Side::kChallenger, "name the first rejected node of the value"};
   NamedValue value;
   OpenedTree tensor;
 };
 struct ChooseElement {
-  static constexpr Due kDue{Side::kChallenger, "name the first element rejected, or claim it"};
+  static constexpr Due kDue{Side::kChallenger, "name the first rejected element, or claim it"};
   NamedValue value;
   std::int64_t leaf = 0;
   Bytes bytes;  ///< the leaf's bytes
@@ -139,18 +140,18 @@ struct ChooseElement {
   [[nodiscard]] std::int64_t element_at(std::int64_t index) const;
 };
 struct ChooseNumber {
-  static constexpr Due kDue{Side::kChallenger, "name the first running result rejected, or claim it"};
+  static constexpr Due kDue{Side::kChallenger, "name the first rejected running result, or claim it"};
   NamedValue value;
   std::int64_t element = 0;
   FoldLevels fold;
 };
 struct ChooseEntryNode {
-  static constexpr Due kDue{Side::kChallenger, "name the first node of the entries rejected"};
+  static constexpr Due kDue{Side::kChallenger, "name the first rejected node of the entries"};
   OpenedTree table;
   OpenedTree entries;
 };
 struct ChooseEntry {
-  static constexpr Due kDue{Side::kChallenger, "name the first entry rejected"};
+  static constexpr Due kDue{Side::kChallenger, "name the first rejected entry"};
   OpenedTree table;
   OpenedTree entries;
 };
