@@ -2,11 +2,11 @@
 
 #include <bit>
 #include <catch2/catch.hpp>
-#include <cmath>
 #include <limits>
 #include <random>
 #include <vector>
 
+#include "dot_definition.h"
 #include "instruction_sets.h"
 
 namespace dgx::kernels::cpu {
@@ -37,18 +37,8 @@ Floats random_floats(std::int64_t count, std::uint32_t seed) {
 }
 
 float column_definition(const float* x, std::int64_t stride, std::int64_t rows) {
-  float total = 0;
-  for (std::int64_t g = 0; g < rows; g += 4096) {
-    float group = 0;
-    for (std::int64_t first = g; first < std::min(rows, g + 4096); first += 256) {
-      float sum = 0;
-      for (std::int64_t k = first; k < std::min(rows, first + 256); ++k)
-        sum = std::fma(1.0F, x[k * stride], sum);
-      group += sum;
-    }
-    total += group;
-  }
-  return total;
+  const float one = 1.0F;
+  return dot(&one, 0, x, stride, rows);
 }
 
 float sum_definition(const Floats& x) {
