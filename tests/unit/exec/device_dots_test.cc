@@ -1,12 +1,10 @@
 // Convolutions and their gradients on the emulated device, in tiles, against the bits of kernels/ref.
 #include "device_dots.h"
 
-#include <stdlib.h>
-
 #include <catch2/catch.hpp>
 #include <limits>
 
-#include "device_module.h"
+#include "emulated_device.h"
 #include "ref_support.h"
 
 namespace dgx::exec {
@@ -77,13 +75,7 @@ Tensor numbers(const Shape& shape, std::uint64_t seed, bool spiced) {
 
 class Bench {
  public:
-  explicit Bench(const char* behaves = "") {
-    ::setenv("DGX_EMULATED_DEVICE", behaves, 1);
-    auto opened = test::open_device(DGX_EMULATED_MODULE);
-    ::unsetenv("DGX_EMULATED_DEVICE");
-    if (!opened.ok()) FAIL(opened.error().message);
-    device_ = std::move(opened).value();
-  }
+  explicit Bench(const char* behaves = "") : device_(test::emulated_device(behaves)) {}
 
   void check(const Primitive& primitive, const std::vector<Tensor>& values, cuda::Tile tile,
              std::int64_t piece = 0) {

@@ -1,13 +1,12 @@
 #include "dgx/exec/device_executor.h"
 
-#include <stdlib.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <catch2/catch.hpp>
 
-#include "device_module.h"
 #include "dgx/core/bulk.h"
+#include "emulated_device.h"
 #include "networks.h"
 
 // Runs on the emulated device: the same kernels, plans and memory as on a GPU.
@@ -17,26 +16,11 @@ namespace {
 using test::Network;
 using test::require_same;
 using test::Samples;
-using Device = kernels::cuda::Device;
-
-/// Sets DGX_EMULATED_DEVICE for its lifetime.
-class Behaviour {
- public:
-  explicit Behaviour(const std::string& text) { ::setenv("DGX_EMULATED_DEVICE", text.c_str(), 1); }
-  ~Behaviour() { ::unsetenv("DGX_EMULATED_DEVICE"); }
-};
-
-std::unique_ptr<Device> device_that(const std::string& behaves = "") {
-  const Behaviour behaviour(behaves);
-  auto device = test::open_device(DGX_EMULATED_MODULE);
-  if (!device.ok()) FAIL(device.error().message);
-  return std::move(device).value();
-}
 
 std::unique_ptr<DeviceExecutor> executor_of(const Network& network, const Samples& data,
                                             const std::string& behaves = "") {
   auto executor = DeviceExecutor::create(network.step_program(), test::step_inputs(network, data),
-                                         device_that(behaves), 1);
+                                         test::emulated_device(behaves), 1);
   if (!executor.ok()) FAIL(executor.error().message);
   return std::move(executor).value();
 }
@@ -98,7 +82,7 @@ TEST_CASE("a device goes back when it is told to, and reads rows from a file", "
   std::ranges::copy(data.x.bytes(), x->bytes().begin());
   auto inputs = test::step_inputs(network, data);
   inputs.x = x->view();
-  const auto executor = DeviceExecutor::create(network.step_program(), inputs, device_that(), 1);
+  const auto executor = DeviceExecutor::create(network.step_program(), inputs, test::emulated_device(), 1);
   REQUIRE(executor.ok());
   REQUIRE((*executor)->load(start_of(network)).ok());
   for (int s = 0; s < 2; ++s) REQUIRE((*executor)->step().ok());
@@ -138,7 +122,7 @@ TEST_CASE("a step that is too large for a device is told with both numbers befor
   const Network network;
   const Samples data(network);
   const auto executor = DeviceExecutor::create(network.step_program(), test::step_inputs(network, data),
-                                               device_that("memory=1000"), 1);
+                                               test::emulated_device("memory=1000"), 1);
   REQUIRE_FALSE(executor.ok());
   CHECK(executor.error().code == ErrorCode::kUsage);
   CHECK(executor.error().message.starts_with("a step needs "));
@@ -181,7 +165,7 @@ TEST_CASE("a device refuses what is not the program's or not finite in the CPU's
   CHECK(executor->load(state).error().message == (*reference)->load(state).error().message);
   auto inputs = test::step_inputs(network, data);
   inputs.batch += 1;
-  const auto refused = DeviceExecutor::create(network.step_program(), inputs, device_that(), 1);
+  const auto refused = DeviceExecutor::create(network.step_program(), inputs, test::emulated_device(), 1);
   REQUIRE_FALSE(refused.ok());
   CHECK(refused.error().code == ErrorCode::kMalformed);
 }

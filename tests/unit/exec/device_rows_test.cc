@@ -2,9 +2,9 @@
 #include <catch2/catch.hpp>
 #include <random>
 
-#include "device_module.h"
 #include "dgx/exec/device_executor.h"
 #include "dgx/program/check.h"
+#include "emulated_device.h"
 #include "forms.h"
 
 // Maps, sums and maxima over the same rows become one kernel on a device, with the CPU's bits.
@@ -96,11 +96,9 @@ std::string step_of(StepExecutor& executor, State& state) {
 std::string check_rows(const Form& form, float spoilt = 0) {
   INFO("rows " << form.row << ", columns " << form.column << ", with " << spoilt);
   const auto program = program_of(form);
-  auto opened = test::open_device(DGX_EMULATED_MODULE);
-  if (!opened.ok()) FAIL(opened.error().message);
   const Tensor sample(DType::kF32, {1});
   const StepInputs inputs{{}, 1, 1, sample.view(), sample.view()};
-  const auto device = DeviceExecutor::create(program, inputs, std::move(opened).value(), 1);
+  const auto device = DeviceExecutor::create(program, inputs, test::emulated_device(), 1);
   if (!device.ok()) FAIL(device.error().message);
   const auto reference = ExactExecutor::create(program, inputs, 1);
   REQUIRE(reference.ok());

@@ -1,16 +1,15 @@
 #include "device_source.h"
 
 #include <fmt/format.h>
-#include <stdlib.h>
 
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <limits>
 
-#include "device_module.h"
 #include "device_operations.h"
 #include "dgx/kernels/evaluate.h"
 #include "dgx/program/program.h"
+#include "emulated_device.h"
 
 // Generated kernels, form by form, against kernels/ref: all are in one source, which is compiled once.
 namespace dgx::exec {
@@ -111,13 +110,10 @@ class Bench {
         kernels[v].emplace_back(text.add(kernel), kernel);
     }
     for (const char* order : {"", "order=reversed", "order=shuffled", "functions=pairs"}) {
-      ::setenv("DGX_EMULATED_DEVICE", order, 1);
-      auto device = test::open_device(DGX_EMULATED_MODULE);
-      ::unsetenv("DGX_EMULATED_DEVICE");
-      if (!device.ok()) FAIL(device.error().message);
-      const auto first = (*device)->compile(text.text((*device)->info().functions_by_pairs), text.count());
+      const auto device = test::emulated_device(order);
+      const auto first = device->compile(text.text(device->info().functions_by_pairs), text.count());
       if (!first.ok()) FAIL(first.error().message);
-      run(**device, *program, kernels, *first);
+      run(*device, *program, kernels, *first);
     }
   }
 

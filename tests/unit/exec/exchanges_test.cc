@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
-#include "device_module.h"
 #include "dgx/exec/device_executor.h"
 #include "dgx/program/check.h"
+#include "emulated_device.h"
 
 // Entries that become the old values of other entries, or the same value: the executor must read the old
 // before it writes the new.
@@ -102,9 +102,7 @@ TEST_CASE("an entry becomes what a packed weight was", "[device]") {
                        {"model/x", filled({40, 32}, 2)},
                        {"model/z", filled({32, 48}, 3)},
                        {"step", Tensor(DType::kI64, {})}};
-  auto device = test::open_device(DGX_EMULATED_MODULE);
-  REQUIRE(device.ok());
-  const auto on_device = DeviceExecutor::create(old_weights(), inputs, std::move(device).value(), 1);
+  const auto on_device = DeviceExecutor::create(old_weights(), inputs, test::emulated_device(), 1);
   const auto fused = ExactExecutor::create(old_weights(), inputs, 1),
              traced = ExactExecutor::create(old_weights(), inputs, 1);
   REQUIRE((on_device.ok() && fused.ok() && traced.ok()));
@@ -126,9 +124,7 @@ TEST_CASE("an entry becomes what a packed weight was", "[device]") {
 TEST_CASE("entries become what others were before the step, on every device", "[device]") {
   const Tensor sample(DType::kF32, {1});
   const StepInputs inputs{{}, 1, 1, sample.view(), sample.view()};
-  auto device = test::open_device(DGX_EMULATED_MODULE);
-  REQUIRE(device.ok());
-  auto on_device = DeviceExecutor::create(exchange(), inputs, std::move(device).value(), 1);
+  auto on_device = DeviceExecutor::create(exchange(), inputs, test::emulated_device(), 1);
   REQUIRE(on_device.ok());
   check(**on_device, "device");
   for (const int threads : {1, 2}) {

@@ -1,13 +1,12 @@
 // Products of the GPU kernels, on the emulated device, against the bits of kernels/ref.
-#include <stdlib.h>
 
 #include <catch2/catch.hpp>
 #include <limits>
 #include <string>
 #include <utility>
 
-#include "device_module.h"
 #include "dgx/kernels/evaluate.h"
+#include "emulated_device.h"
 #include "ref_support.h"
 
 namespace dgx::kernels {
@@ -16,13 +15,7 @@ namespace {
 /// Numbers in the device's memory.
 class OnDevice {
  public:
-  explicit OnDevice(const char* behaves = "") {
-    ::setenv("DGX_EMULATED_DEVICE", behaves, 1);
-    auto opened = test::open_device(DGX_EMULATED_MODULE);
-    ::unsetenv("DGX_EMULATED_DEVICE");
-    if (!opened.ok()) FAIL(opened.error().message);
-    device_ = std::move(opened).value();
-  }
+  explicit OnDevice(const char* behaves = "") : device_(test::emulated_device(behaves)) {}
   [[nodiscard]] cuda::Device& device() { return *device_; }
 
   [[nodiscard]] float* numbers(std::int64_t count) {

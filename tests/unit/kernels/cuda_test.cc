@@ -9,8 +9,8 @@
 #include <random>
 #include <utility>
 
-#include "device_module.h"
 #include "dgx/kernels/philox.h"
+#include "emulated_device.h"
 
 // Single launches on the emulated device, for cases that programs do not reach.
 namespace dgx::kernels::cuda {
@@ -19,12 +19,7 @@ namespace {
 /// A device with copies of host data.
 class Bench {
  public:
-  explicit Bench(const char* behaviour = "") {
-    ::setenv("DGX_EMULATED_DEVICE", behaviour, 1);
-    auto opened = test::open_device(DGX_EMULATED_MODULE);
-    if (!opened.ok()) FAIL(opened.error().message);
-    device_ = std::move(opened).value();
-  }
+  explicit Bench(const char* behaves = "") : device_(test::emulated_device(behaves)) {}
 
   void* bytes(std::int64_t size) {
     auto memory = device_->allocate(size);

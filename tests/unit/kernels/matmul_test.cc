@@ -2,7 +2,6 @@
 
 #include <bit>
 #include <catch2/catch.hpp>
-#include <cmath>
 #include <limits>
 #include <random>
 #include <vector>
