@@ -35,7 +35,7 @@ Result<Source> read_source(const ExportOptions& options, int threads) {
     return Source{std::move(stored), run.index().header.task};
   }
   if (options.step)
-    return usage_error("--step chooses a checkpoint of a run; " + options.from + "is not a run");
+    return usage_error("--step chooses a checkpoint of a run; " + options.from + " is not a run");
   DGX_TRY(auto stored, bundle::read_state(options.from, bundle::Check::kDigests, {threads}));
   return Source{std::move(stored), std::nullopt};
 }
