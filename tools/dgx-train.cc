@@ -32,7 +32,7 @@ class ProfileTables {
       sum.seconds += operation.seconds;
       sum.arithmetic += operation.arithmetic;
       sum.bytes += operation.bytes;
-      sum.values.push_back(0);
+      sum.values.emplace_back();
     }
     sums["beside operations"].seconds = beside_;
     cli::Table table{{"kind", "operations", "milliseconds", "percent", "gflops", "gigabytes_per_second"}};
@@ -62,8 +62,8 @@ class ProfileTables {
   /// The operation's values: a list in JSON; in text the first and how many more.
   static cli::Cell values_of(const exec::OperationProfile& operation) {
     json::Array list;
-    for (const auto value : operation.values) list.push_back(json::Value(static_cast<std::int64_t>(value)));
-    std::string text = operation.values.empty() ? "" : std::to_string(operation.values.front());
+    for (const auto value : operation.values) list.push_back(json::Value(to_number(value)));
+    std::string text = operation.values.empty() ? "" : std::to_string(to_number(operation.values.front()));
     if (operation.values.size() > 1) text += " and " + std::to_string(operation.values.size() - 1) + " more";
     return {json::Value(std::move(list)), std::move(text)};
   }

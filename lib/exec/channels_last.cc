@@ -72,13 +72,13 @@ class Rewriter {
   Rewriter(const program::Program& program, const std::vector<ValueIndex>& keep)
       : program_(program), moved_(program.values.size()) {
     find_shapes();
-    for (std::size_t v = 0; v < moved_.size(); ++v)
+    for (const ValueIndex v : moved_.indices())
       moved_[v] = shapes_.contains(at(v).shape) && is_free_to_move(v);
-    for (const ValueIndex v : keep) moved_[static_cast<std::size_t>(v)] = false;
+    for (const ValueIndex v : keep) moved_[v] = false;
     for (const Primitive& value : program.values) {
-      if (value.next) moved_[static_cast<std::size_t>(*value.next)] = false;
+      if (value.next) moved_[*value.next] = false;
       for (const Access& access : value.accesses) {
-        const auto read = static_cast<std::size_t>(access.value);
+        const ValueIndex read = access.value;
         if (moved_[read] && access.view && !new_order(*access.view, at(read).shape)) moved_[read] = false;
       }
     }
@@ -90,7 +90,7 @@ class Rewriter {
 
   [[nodiscard]] program::Program rewrite() const {
     program::Program out = program_;
-    for (std::size_t v = 0; v < moved_.size(); ++v) {
+    for (const ValueIndex v : moved_.indices()) {
       if (moved_[v]) move_value(out.values[v]);
       for (Access& access : out.values[v].accesses) move_access(access);
     }
@@ -98,7 +98,7 @@ class Rewriter {
   }
 
  private:
-  [[nodiscard]] const Primitive& at(std::size_t v) const { return program_.values[v]; }
+  [[nodiscard]] const Primitive& at(ValueIndex v) const { return program_.values[v]; }
 
   /// True if the value may be images of more than one pixel, with channels that fill packed strips of 16.
   static bool is_image(const Primitive& value) {
@@ -117,13 +117,13 @@ class Rewriter {
     for (const Primitive& value : program_.values) {
       if (!reads_windows(value)) continue;
       consider(value);
-      for (const Access& access : value.accesses) consider(at(static_cast<std::size_t>(access.value)));
+      for (const Access& access : value.accesses) consider(at(access.value));
     }
     for (const Primitive& value : program_.values) {
       const bool follows =
           value.kind == Kind::kMap && is_image(value) &&
           std::any_of(value.accesses.begin(), value.accesses.end(), [&](const Access& access) {
-            const Shape& read = at(static_cast<std::size_t>(access.value)).shape;
+            const Shape& read = at(access.value).shape;
             return !access.view && read.size() == kRank && read[0] == value.shape[0] &&
                    shapes_.contains(read);
           });
@@ -134,7 +134,7 @@ class Rewriter {
     }
   }
 
-  [[nodiscard]] bool is_free_to_move(std::size_t v) const {
+  [[nodiscard]] bool is_free_to_move(ValueIndex v) const {
     return at(v).kind != Kind::kInput && new_order(at(v).iteration_shape(), at(v).shape).has_value();
   }
 
@@ -165,17 +165,16 @@ class Rewriter {
   }
 
   void move_access(Access& access) const {
-    const auto read = static_cast<std::size_t>(access.value);
-    if (!moved_[read]) return;
-    const std::vector<std::size_t> order =
-        *new_order(access.view ? *access.view : at(read).shape, at(read).shape);
+    if (!moved_[access.value]) return;
+    const Shape& read = at(access.value).shape;
+    const std::vector<std::size_t> order = *new_order(access.view ? *access.view : read, read);
     access.coordinates = reordered(access.coordinates, order);
     if (access.view) access.view = reordered(*access.view, order);
   }
 
   const program::Program& program_;
   std::set<Shape> shapes_;
-  std::vector<bool> moved_;  // by value
+  kernels::ByValue<bool> moved_;
 };
 
 }  // namespace

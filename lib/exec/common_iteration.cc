@@ -117,9 +117,7 @@ class Sharer {
   }
 
  private:
-  [[nodiscard]] const Primitive& at(kernels::ValueIndex v) const {
-    return program_.values[static_cast<std::size_t>(v)];
-  }
+  [[nodiscard]] const Primitive& at(kernels::ValueIndex v) const { return program_.values[v]; }
 
   /// Gives the line the iteration shape of the first map that it reads element by element, if each of its
   /// accesses can be written as a walk over that shape.

@@ -97,7 +97,7 @@ Primitive line_of_piece(const Primitive& line, const ConcatenationForm& whole,
 }
 
 std::optional<Concatenation> recognise_concatenation(ValueIndex value, const Primitive& line,
-                                                     std::span<const kernels::ValueType> types) {
+                                                     const kernels::ByValue<kernels::ValueType>& types) {
   const auto whole = concatenation_of(line);
   if (!whole) return std::nullopt;
   Concatenation copies{value, line.dtype, {}};

@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <vector>
 
 #include "operation.h"
@@ -30,8 +29,8 @@ struct ConcatenationForm {
 
 /// Nullopt for a line of another form, and for one whose pieces are not long runs: a map is as fast there.
 /// `types`: of all values.
-[[nodiscard]] std::optional<Concatenation> recognise_concatenation(kernels::ValueIndex value,
-                                                                   const kernels::Primitive& line,
-                                                                   std::span<const kernels::ValueType> types);
+[[nodiscard]] std::optional<Concatenation> recognise_concatenation(
+    kernels::ValueIndex value, const kernels::Primitive& line,
+    const kernels::ByValue<kernels::ValueType>& types);
 
 }  // namespace dgx::exec

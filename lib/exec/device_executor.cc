@@ -64,9 +64,7 @@ struct DeviceExecutor::Impl {
   [[nodiscard]] Status take_snapshot_memory();
   [[nodiscard]] State state_in(const std::uint8_t* snapshot) const;
   [[nodiscard]] Status on_cpu_instead(const std::function<Status(ExactExecutor&)>& take_step);
-  [[nodiscard]] const Primitive& at(ValueIndex v) const {
-    return program->values[static_cast<std::size_t>(v)];
-  }
+  [[nodiscard]] const Primitive& at(ValueIndex v) const { return program->values[v]; }
 };
 
 Status DeviceExecutor::Impl::prepare() {
@@ -119,8 +117,8 @@ Status DeviceExecutor::Impl::take_memory() {
 }
 
 Status DeviceExecutor::Impl::upload_constants() {
-  for (std::size_t v = 0; v < program->values.size(); ++v) {
-    const Primitive& value = program->values[v];
+  for (const ValueIndex v : program->values.indices()) {
+    const Primitive& value = at(v);
     if (value.kind != Kind::kInput || value.source.kind != Source::Kind::kConstant) continue;
     const Tensor numbers = constant_tensor(value);
     DGX_CHECK(device->upload(memory + offsets.values[v], numbers.bytes().data(),
@@ -182,11 +180,11 @@ Status DeviceExecutor::Impl::stage(std::size_t half, std::int64_t step) {
   staged[half] = -1;
   std::memcpy(staging[half] + offsets.step, &step, sizeof step);
   const std::vector<std::int64_t> rows = order->batch_indices(step);
-  for (std::size_t v = 0; v < program->values.size(); ++v) {
-    const Primitive& value = program->values[v];
+  for (const ValueIndex v : program->values.indices()) {
+    const Primitive& value = at(v);
     if (value.kind != Kind::kInput) continue;
     std::uint8_t* const to = staging[half] + offsets.values[v];
-    if (value.source.kind == Source::Kind::kBatch) DGX_CHECK(gather(static_cast<ValueIndex>(v), rows, to));
+    if (value.source.kind == Source::Kind::kBatch) DGX_CHECK(gather(v, rows, to));
     if (value.source.kind != Source::Kind::kSchedule) continue;
     DGX_TRY(const auto numbers, kernels::schedule_scalars(value.source.of, inputs.schedule, step));
     std::memcpy(to, numbers.data(), numbers.size() * sizeof(float));
@@ -334,12 +332,11 @@ Result<PendingState> DeviceExecutor::snapshot() {
 float DeviceExecutor::loss() const { return impl_->loss; }
 const cuda::DeviceInfo& DeviceExecutor::device() const { return impl_->device->info(); }
 
-Status DeviceExecutor::trace(const std::function<Status(std::int32_t, const TensorView&)>& visit) {
+Status DeviceExecutor::trace(const program::ValueVisitor& visit) {
   return impl_->on_cpu_instead([&](ExactExecutor& executor) { return executor.trace(visit); });
 }
 
-Status DeviceExecutor::trace(const Fault& fault,
-                             const std::function<Status(std::int32_t, const TensorView&)>& visit) {
+Status DeviceExecutor::trace(const Fault& fault, const program::ValueVisitor& visit) {
   return impl_->on_cpu_instead([&](ExactExecutor& executor) { return executor.trace(fault, visit); });
 }
 

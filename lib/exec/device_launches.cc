@@ -33,8 +33,7 @@ class StepMaker {
     out_.work.push_back(DeviceClear{memory_ + offsets_.flags, offsets_.results_bytes});
     add_uniforms();
     for (const DeviceEntry& entry : offsets_.entries) {
-      if (entry.before)
-        copy(*entry.spare, offsets_.values[static_cast<std::size_t>(*entry.next)], entry.size_bytes);
+      if (entry.before) copy(*entry.spare, offsets_.values[*entry.next], entry.size_bytes);
     }
     out_.operations.resize(out_.work.size(), -1);
     for (std::size_t t = 0; t < plan_.operations.size(); ++t) {
@@ -51,12 +50,10 @@ class StepMaker {
   }
 
  private:
-  [[nodiscard]] const Primitive& at(ValueIndex v) const {
-    return program_.values[static_cast<std::size_t>(v)];
-  }
+  [[nodiscard]] const Primitive& at(ValueIndex v) const { return program_.values[v]; }
   template <class T = void>
   [[nodiscard]] T* address(ValueIndex v) const {
-    const std::int64_t offset = offsets_.values[static_cast<std::size_t>(v)];
+    const std::int64_t offset = offsets_.values[v];
     return offset < 0 ? nullptr : static_cast<T*>(static_cast<void*>(memory_ + offset));
   }
   [[nodiscard]] std::int32_t* flag(std::size_t entry) const {
@@ -68,14 +65,14 @@ class StepMaker {
   }
 
   void add_uniforms() {
-    for (std::size_t v = 0; v < program_.values.size(); ++v) {
+    for (const ValueIndex v : program_.values.indices()) {
       const Primitive& value = program_.values[v];
       if (value.kind != Kind::kInput || value.source.kind != Source::Kind::kUniform) continue;
       const auto ordinal = static_cast<std::uint32_t>(std::strtoul(value.source.name.c_str(), nullptr, 10));
       const kernels::Stream stream{kernels::StreamKind::kDropout, ordinal};
-      out_.work.push_back(cuda::UniformNumbers{
-          address<float>(static_cast<ValueIndex>(v)), bytes_of(value) / 4,
-          reinterpret_cast<const std::int64_t*>(memory_ + offsets_.step), seed_, stream.word()});
+      out_.work.push_back(cuda::UniformNumbers{address<float>(v), bytes_of(value) / 4,
+                                               reinterpret_cast<const std::int64_t*>(memory_ + offsets_.step),
+                                               seed_, stream.word()});
     }
   }
 
@@ -124,7 +121,7 @@ class StepMaker {
   std::int32_t* flag_of(ValueIndex v) {
     for (std::size_t e = 0; e < offsets_.entries.size(); ++e) {
       if (at(v).dtype != DType::kF32 || offsets_.entries[e].next != v) continue;
-      checked_[static_cast<std::size_t>(v)] = true;
+      checked_[v] = true;
       return flag(e);
     }
     return nullptr;
@@ -167,12 +164,11 @@ class StepMaker {
   void check_finite(std::size_t e) {
     const DeviceEntry& entry = offsets_.entries[e];
     if (!entry.changes() || at(entry.input).dtype != DType::kF32) return;
-    const auto next = static_cast<std::size_t>(*entry.next);
     const bool first =
         std::none_of(offsets_.entries.begin(), offsets_.entries.begin() + static_cast<std::ptrdiff_t>(e),
                      [&](const DeviceEntry& other) { return other.next == entry.next; });
-    if (checked_[next] && first) return;
-    const std::int64_t from = entry.before ? *entry.spare : offsets_.values[next];
+    if (checked_[*entry.next] && first) return;
+    const std::int64_t from = entry.before ? *entry.spare : offsets_.values[*entry.next];
     out_.work.push_back(
         cuda::FiniteCheck{reinterpret_cast<const float*>(memory_ + from), entry.size_bytes / 4, flag(e)});
   }
@@ -180,8 +176,7 @@ class StepMaker {
   /// Copies a next value that was made elsewhere to where the next step finds it.
   void add_exchange(const DeviceEntry& entry) {
     if (!entry.changes()) return;
-    const std::int64_t from =
-        entry.before ? *entry.spare : offsets_.values[static_cast<std::size_t>(*entry.next)];
+    const std::int64_t from = entry.before ? *entry.spare : offsets_.values[*entry.next];
     if (from != entry.current) copy(entry.current, from, entry.size_bytes);
   }
 
@@ -191,7 +186,7 @@ class StepMaker {
   std::uint64_t seed_;
   std::uint8_t* memory_;
   const KernelWriter writer_;
-  std::vector<bool> checked_;  // by value: a kernel that makes it raises its flag
+  kernels::ByValue<bool> checked_;  // a kernel that makes it raises its flag
   DeviceStep out_;
 };
 

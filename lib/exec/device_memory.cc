@@ -37,7 +37,7 @@ bool is_staged(const Source& source) {
 }
 
 DeviceEntry entry_of(const program::Program& program, ValueIndex v, Stretch& memory) {
-  const Primitive& input = program.values[static_cast<std::size_t>(v)];
+  const Primitive& input = program.values[v];
   DeviceEntry entry{input.source.name, v, input.next, bytes_of(input), 0, {}, false};
   entry.current = memory.take(entry.size_bytes);
   return entry;
@@ -50,8 +50,8 @@ void add_spares(const program::Program& program, const Plan& plan, std::vector<D
   for (std::size_t e = 0; e < entries.size(); ++e) {
     DeviceEntry& entry = entries[e];
     if (!entry.changes()) continue;
-    const Placement& placement = plan.placements[static_cast<std::size_t>(*entry.next)];
-    entry.before = program.values[static_cast<std::size_t>(*entry.next)].kind == Kind::kInput;
+    const Placement& placement = plan.placements[*entry.next];
+    entry.before = program.values[*entry.next].kind == Kind::kInput;
     const bool own = placement.where == Where::kNext && placement.entry == e;
     if (own || entry.before) entry.spare = memory.take(entry.size_bytes);
   }
@@ -79,7 +79,7 @@ struct ScratchBytes {
   }
 };
 
-std::int64_t place_of(const Placement& placement, const DeviceMemory& memory, std::size_t v) {
+std::int64_t place_of(const Placement& placement, const DeviceMemory& memory, ValueIndex v) {
   switch (placement.where) {
     case Where::kInput: return memory.inputs[v];
     case Where::kArena: return memory.arena + placement.offset;
@@ -98,7 +98,7 @@ DeviceMemory plan_device_memory(const Plan& plan) {
   out.inputs.assign(program.values.size(), -1);
   out.step = memory.take(sizeof(std::int64_t));
   const auto add_inputs = [&](bool staged) {
-    for (std::size_t v = 0; v < program.values.size(); ++v) {
+    for (const ValueIndex v : program.values.indices()) {
       const Primitive& value = program.values[v];
       const bool other = value.kind != Kind::kInput || value.source.kind == Source::Kind::kState;
       if (!other && is_staged(value.source) == staged) out.inputs[v] = memory.take(bytes_of(value));
@@ -110,7 +110,7 @@ DeviceMemory plan_device_memory(const Plan& plan) {
   out.state = memory.end();
   for (const ValueIndex v : plan.entries) {
     out.entries.push_back(entry_of(program, v, memory));
-    out.inputs[static_cast<std::size_t>(v)] = out.entries.back().current;
+    out.inputs[v] = out.entries.back().current;
   }
   out.state_bytes = memory.end() - out.state;
   add_spares(program, plan, out.entries, memory);
@@ -122,7 +122,7 @@ DeviceMemory plan_device_memory(const Plan& plan) {
     scratch = std::max(scratch, std::visit(ScratchBytes{}, std::get<DeviceOperation>(operation.work)));
   out.scratch = memory.take(scratch);
   out.size_bytes = memory.end();
-  for (std::size_t v = 0; v < program.values.size(); ++v)
+  for (const ValueIndex v : program.values.indices())
     out.values.push_back(place_of(plan.placements[v], out, v));
   return out;
 }

@@ -13,7 +13,7 @@ namespace dgx::exec {
 /// An entry of the state on a device.
 struct DeviceEntry {
   std::string name;
-  kernels::ValueIndex input = 0;
+  kernels::ValueIndex input{};
   std::optional<kernels::ValueIndex> next;
   std::int64_t size_bytes = 0;
   std::int64_t current = 0;  ///< offset of its numbers
@@ -45,10 +45,9 @@ struct DeviceMemory {
   std::int64_t arena = 0;
   std::int64_t scratch = 0;  ///< passed from one launch of an operation to the next
   std::int64_t size_bytes = 0;
-  /// Offsets of the batch, schedule, constant and uniform inputs, by value; -1 for other values.
-  std::vector<std::int64_t> inputs;
-  std::vector<DeviceEntry> entries;  ///< in order of name
-  std::vector<std::int64_t> values;  ///< one per value: its offset, or -1 if it lies nowhere
+  kernels::ByValue<std::int64_t> inputs;  ///< offset of a batch, schedule, constant or uniform input, or -1
+  std::vector<DeviceEntry> entries;       ///< in order of name
+  kernels::ByValue<std::int64_t> values;  ///< one per value: its offset, or -1 if it lies nowhere
 
   [[nodiscard]] std::int64_t loss() const {
     return flags + static_cast<std::int64_t>(entries.size() * sizeof(std::int32_t));

@@ -53,9 +53,7 @@ class Joiner {
   }
 
  private:
-  [[nodiscard]] const CompiledPrimitive& compiled(ValueIndex v) const {
-    return plan_.compiled[static_cast<std::size_t>(v)];
-  }
+  [[nodiscard]] const CompiledPrimitive& compiled(ValueIndex v) const { return plan_.compiled[v]; }
 
   [[nodiscard]] bool is_fold(ValueIndex v) const {
     const CompiledPrimitive& primitive = compiled(v);
@@ -151,7 +149,7 @@ class Joiner {
         if (!made.contains(v)) out.reads.push_back(v);
       }
       for (const ValueIndex v : plan_.operations[o].writes) {
-        if (read_later.contains(v) || graph_.wanted[static_cast<std::size_t>(v)]) out.writes.push_back(v);
+        if (read_later.contains(v) || graph_.wanted[v]) out.writes.push_back(v);
       }
     }
     out.work = DeviceOperation{std::move(rows)};

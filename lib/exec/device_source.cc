@@ -72,9 +72,7 @@ class MapKernel final : public NumberReader {
   }
 
  private:
-  [[nodiscard]] const CompiledPrimitive& compiled(ValueIndex v) const {
-    return plan_.compiled[static_cast<std::size_t>(v)];
-  }
+  [[nodiscard]] const CompiledPrimitive& compiled(ValueIndex v) const { return plan_.compiled[v]; }
   [[nodiscard]] const CompiledPrimitive& first() const { return compiled(members_.front()); }
 
   std::string number(DType dtype, const std::string& element) {
@@ -119,7 +117,7 @@ class MapKernel final : public NumberReader {
       const std::string result = fmt::format("as_{}({})", type_name(dtype), made_.at(v)),
                         name = "y" + std::to_string(n);
       const std::string array = arguments_.written(v, dtype);
-      const bool has_flag = plan_.checked[static_cast<std::size_t>(v)];
+      const bool has_flag = plan_.checked[v];
       if (is_wide_) {
         numbers_.add(name + ".of[j] = " + result + ";");
         stores.add(fmt::format("store({} + e, {});", array, name));

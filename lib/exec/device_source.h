@@ -18,7 +18,7 @@ struct KernelArgument {
     kScratch,  ///< memory passed from one launch of an operation to the next
   };
   What what = What::kValue;
-  kernels::ValueIndex value = 0;
+  kernels::ValueIndex value{};
   bool operator==(const KernelArgument&) const = default;
 };
 

@@ -23,9 +23,9 @@ constexpr std::int64_t kBlock = kernels::kSumBlock;
 class ValueKernel : public NumberReader {
  public:
   ValueKernel(const Plan& plan, ValueIndex value)
-      : primitive_(plan.compiled[static_cast<std::size_t>(value)]),
+      : primitive_(plan.compiled[value]),
         value_(value),
-        has_flag_(plan.checked[static_cast<std::size_t>(value)]),
+        has_flag_(plan.checked[value]),
         is_real_((primitive_.kind == Kind::kMax || primitive_.kind == Kind::kArgmax
                       ? primitive_.steps.result.type
                       : kernels::number_type(primitive_.dtype)) == NumberType::kFloat),

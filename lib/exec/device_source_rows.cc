@@ -29,7 +29,7 @@ constexpr std::int64_t kLanes = 32, kTeams = 4;  // threads of a lane group, lan
 /// A member of the rows, and the loop over a thread's columns that makes it.
 struct Member {
   const CompiledPrimitive* primitive = nullptr;
-  ValueIndex value = 0;
+  ValueIndex value{};
   std::string name;  ///< "3": its number among the members
   bool is_fold = false, has_columns = true;
   int phase = 0;  ///< the number of that loop; for a number per row, of the loop that it follows, or -1
@@ -71,7 +71,7 @@ Member member_of(const CompiledPrimitive& primitive, ValueIndex value, const Row
 /// in one loop and needed in a later one is kept in registers.
 struct RowLoops {
   RowLoops(const Plan& plan, const Rows& rows) {
-    for (const ValueIndex v : rows.members) add(plan.compiled[static_cast<std::size_t>(v)], v, rows);
+    for (const ValueIndex v : rows.members) add(plan.compiled[v], v, rows);
   }
 
   /// The member that makes a value, or null.
@@ -245,7 +245,7 @@ class RowsKernel final : public NumberReader {
     lines_.open(condition);
     lines_.add(fmt::format("const {} y = as_{}({});", memory_type(dtype), type_name(dtype), member.number));
     lines_.add(fmt::format("{}[{}] = y;", arguments_.written(member.value, dtype), place));
-    if (plan_.checked[static_cast<std::size_t>(member.value)])
+    if (plan_.checked[member.value])
       lines_.add("if (!is_finite(y)) *" + arguments_.flag(member.value) + " = 1;");
     lines_.close();
   }

@@ -28,12 +28,13 @@ Result<std::unique_ptr<Evaluator>> Evaluator::create(std::shared_ptr<const progr
   impl->program = std::move(program);
   auto team = std::make_shared<ThreadTeam>(std::max(threads, 1));
   DGX_CHECK(check_float_mode(*team));
-  const auto count = static_cast<ValueIndex>(impl->program->values.size());
+  const auto& values = impl->program->values;
   std::vector<ValueIndex> results;
-  for (ValueIndex v = std::max(0, count - 3); v < count; ++v) results.push_back(v);
+  const ValueIndex first{std::max(0, to_number(values.next()) - 3)};
+  for (const ValueIndex v : values.indices(first)) results.push_back(v);
   DGX_TRY(impl->machine, Machine::create(impl->program, Fusion::kFused, std::move(team), results));
-  for (ValueIndex v = 0; v < count; ++v) {
-    const Primitive& value = impl->program->values[static_cast<std::size_t>(v)];
+  for (const ValueIndex v : values.indices()) {
+    const Primitive& value = values[v];
     if (value.kind != Kind::kInput) continue;
     const bool constant = value.source.kind == Source::Kind::kConstant;
     impl->inputs.emplace_back(v, constant ? constant_tensor(value) : Tensor(value.dtype, value.shape));
@@ -45,7 +46,7 @@ Result<std::unique_ptr<Evaluator>> Evaluator::create(std::shared_ptr<const progr
 Status Evaluator::Impl::set(ValueIndex value, Tensor& to, const TensorView& from, const std::string& what) {
   if (from.dtype != to.dtype() || from.shape != to.shape()) {
     return malformed(what + " is " + std::string(name_of(from.dtype)) + to_string(from.shape) +
-                     ", the evaluation program's value " + std::to_string(value) + " is " +
+                     ", the evaluation program's value " + std::to_string(to_number(value)) + " is " +
                      std::string(name_of(to.dtype())) + to_string(to.shape()));
   }
   std::copy(from.bytes.begin(), from.bytes.end(), to.bytes().begin());
@@ -54,7 +55,7 @@ Status Evaluator::Impl::set(ValueIndex value, Tensor& to, const TensorView& from
 
 Status Evaluator::load(const State& state) {
   for (auto& [value, tensor] : impl_->inputs) {
-    const Source& source = impl_->program->values[static_cast<std::size_t>(value)].source;
+    const Source& source = impl_->program->values[value].source;
     if (source.kind != Source::Kind::kState) continue;
     const Entry* entry = find_entry(state, source.name);
     if (entry == nullptr) return malformed("the state has no entry " + source.name);
@@ -65,7 +66,7 @@ Status Evaluator::load(const State& state) {
 
 Status Evaluator::run(const TensorView& x, const TensorView& y) {
   for (auto& [value, tensor] : impl_->inputs) {
-    const Source& source = impl_->program->values[static_cast<std::size_t>(value)].source;
+    const Source& source = impl_->program->values[value].source;
     if (source.kind != Source::Kind::kBatch) continue;
     DGX_CHECK(impl_->set(value, tensor, source.name == "x" ? x : y, "batch " + source.name));
   }

@@ -51,14 +51,14 @@ void canonicalise_nans(std::span<std::uint8_t> bytes) {
 struct ExactExecutor::Impl {
   struct EntrySlot {
     std::string name;
-    ValueIndex input = 0;
+    ValueIndex input{};
     std::optional<ValueIndex> next;
     Tensor current;
     Tensor spare;                   ///< empty unless a plan writes the next value to a buffer of its own
     Layout layout = Layout::kRows;  ///< layout of `current`, while the state is packed
   };
   struct BatchField {
-    ValueIndex value = 0;
+    ValueIndex value{};
     BulkView data;
     Tensor rows;
     Tensor coming;  ///< the next step's rows, gathered while this one runs
@@ -101,19 +101,18 @@ struct ExactExecutor::Impl {
   void finish_step(const Machine& machine);
   Status check_finite(const Machine& machine) const;
   Status step();
-  Status run_every_value(const std::optional<Fault>& fault,
-                         const std::function<Status(std::int32_t, const TensorView&)>& visit);
+  Status run_every_value(const std::optional<Fault>& fault, const program::ValueVisitor& visit);
 };
 
 Status ExactExecutor::Impl::add_batch_field(ValueIndex v, const BulkView& data) {
-  const Primitive& input = program->values[static_cast<std::size_t>(v)];
+  const Primitive& input = program->values[v];
   DGX_CHECK(check_batch_field(input, data, inputs.batch));
   batch.push_back({v, data, Tensor(input.dtype, input.shape), {}});
   return {};
 }
 
 Status ExactExecutor::Impl::add_input(ValueIndex v) {
-  const Primitive& input = program->values[static_cast<std::size_t>(v)];
+  const Primitive& input = program->values[v];
   switch (input.source.kind) {
     case Source::Kind::kState:
       entries.push_back(
@@ -131,12 +130,11 @@ Status ExactExecutor::Impl::prepare() {
   DGX_TRY(order, kernels::DataOrder::create(inputs.seed, samples, inputs.batch));
   // Checks that all fits before any is allocated.
   DGX_TRY(fused, Machine::create(program, Fusion::kFused, team, {}));
-  for (std::size_t v = 0; v < program->values.size(); ++v) {
-    if (program->values[v].kind == Kind::kInput) DGX_CHECK(add_input(static_cast<ValueIndex>(v)));
+  for (const ValueIndex v : program->values.indices()) {
+    if (program->values[v].kind == Kind::kInput) DGX_CHECK(add_input(v));
   }
   std::sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
-  for (EntrySlot& entry : entries)
-    entry.layout = fused->plan().layouts[static_cast<std::size_t>(entry.input)];
+  for (EntrySlot& entry : entries) entry.layout = fused->plan().layouts[entry.input];
   pack_entries();
   connect(*fused);
   return {};
@@ -167,7 +165,7 @@ void ExactExecutor::Impl::unpack_entries() {
 /// A copy of `view`, the entry's current or next value, in rows.
 Tensor ExactExecutor::Impl::in_rows(const EntrySlot& entry, const TensorView& view) const {
   if (!packed || entry.layout == Layout::kRows) return Tensor(view);
-  return unpack(view, program->values[static_cast<std::size_t>(entry.input)].shape, entry.layout);
+  return unpack(view, program->values[entry.input].shape, entry.layout);
 }
 
 /// Tells a machine the memory of the inputs and of the entries' next values. Called before every run, since
@@ -180,7 +178,7 @@ void ExactExecutor::Impl::connect(Machine& machine) {
   for (std::size_t e = 0; e < entries.size(); ++e) {
     EntrySlot& entry = entries[e];
     if (!entry.next) continue;
-    const Placement& placement = machine.plan().placements[static_cast<std::size_t>(*entry.next)];
+    const Placement& placement = machine.plan().placements[*entry.next];
     if (placement.entry != e) continue;
     if (placement.where == Placement::Where::kInPlace)
       machine.set_memory(*entry.next, entry.current.bytes().data());
@@ -210,7 +208,7 @@ void ExactExecutor::Impl::expect_rows(const std::vector<std::int64_t>& coming, W
 Status ExactExecutor::Impl::prepare_step() {
   choose_rows();
   for (auto& [value, tensor] : scheduled) {
-    const Source& source = program->values[static_cast<std::size_t>(value)].source;
+    const Source& source = program->values[value].source;
     if (source.kind == Source::Kind::kSchedule) {
       DGX_TRY(const auto numbers, kernels::schedule_scalars(source.of, inputs.schedule, position));
       std::copy(numbers.begin(), numbers.end(), tensor.as<float>().begin());
@@ -271,14 +269,14 @@ void ExactExecutor::Impl::finish_step(const Machine& machine) {
   for (std::size_t e = 0; e < entries.size(); ++e) {
     EntrySlot& entry = entries[e];
     if (!entry.next || *entry.next == entry.input) continue;
-    const Placement& placement = machine.plan().placements[static_cast<std::size_t>(*entry.next)];
+    const Placement& placement = machine.plan().placements[*entry.next];
     const bool own = placement.entry == e && placement.where != Placement::Where::kInput;
     if (!own) copies.emplace_back(&entry, Tensor(machine.view(*entry.next)));
   }
   for (std::size_t e = 0; e < entries.size(); ++e) {
     EntrySlot& entry = entries[e];
     if (!entry.next) continue;
-    const Placement& placement = machine.plan().placements[static_cast<std::size_t>(*entry.next)];
+    const Placement& placement = machine.plan().placements[*entry.next];
     if (placement.where == Placement::Where::kNext && placement.entry == e)
       std::swap(entry.current, entry.spare);
   }
@@ -287,8 +285,8 @@ void ExactExecutor::Impl::finish_step(const Machine& machine) {
 }
 
 /// Takes a step on the plan of every value: each value gets its fault, then canonical NaNs, and is shown.
-Status ExactExecutor::Impl::run_every_value(
-    const std::optional<Fault>& fault, const std::function<Status(std::int32_t, const TensorView&)>& visit) {
+Status ExactExecutor::Impl::run_every_value(const std::optional<Fault>& fault,
+                                            const program::ValueVisitor& visit) {
   if (!every_value) {
     DGX_TRY(every_value, Machine::create(program, Fusion::kEveryValue, team, {}));
   }
@@ -297,7 +295,7 @@ Status ExactExecutor::Impl::run_every_value(
   connect(machine);
   DGX_CHECK(prepare_step());
   const auto made = [&](ValueIndex v, std::span<std::uint8_t> bytes) -> Status {
-    const DType dtype = program->values[static_cast<std::size_t>(v)].dtype;
+    const DType dtype = program->values[v].dtype;
     if (fault && fault->value == v) flip(bytes, dtype, *fault);
     if (dtype == DType::kF32) canonicalise_nans(bytes);
     return visit ? visit(v, machine.view(v)) : Status{};
@@ -306,8 +304,7 @@ Status ExactExecutor::Impl::run_every_value(
   gathered_aside = false;  // a fault may have changed the batch
   // Later steps fill all inputs again except constants.
   for (auto& [value, tensor] : constants) {
-    if (fault && fault->value == value)
-      tensor = constant_tensor(program->values[static_cast<std::size_t>(value)]);
+    if (fault && fault->value == value) tensor = constant_tensor(program->values[value]);
   }
   DGX_CHECK(gather_error());
   DGX_CHECK(run);
@@ -396,12 +393,11 @@ Status ExactExecutor::Impl::step() {
   return {};
 }
 
-Status ExactExecutor::trace(const std::function<Status(std::int32_t, const TensorView&)>& visit) {
+Status ExactExecutor::trace(const program::ValueVisitor& visit) {
   return impl_->run_every_value(std::nullopt, visit);
 }
 
-Status ExactExecutor::trace(const Fault& fault,
-                            const std::function<Status(std::int32_t, const TensorView&)>& visit) {
+Status ExactExecutor::trace(const Fault& fault, const program::ValueVisitor& visit) {
   DGX_CHECK(check_fault(*impl_->program, fault));
   return impl_->run_every_value(fault, visit);
 }
@@ -444,11 +440,9 @@ std::int64_t ExactExecutor::planned_bytes() const {
 }
 
 Status check_fault(const program::Program& program, const Fault& fault) {
-  const std::string name = "value " + std::to_string(fault.value);
-  if (fault.value < 0 || static_cast<std::size_t>(fault.value) >= program.values.size()) {
-    return usage_error("the program has no " + name);
-  }
-  const Primitive& value = program.values[static_cast<std::size_t>(fault.value)];
+  const std::string name = "value " + std::to_string(to_number(fault.value));
+  if (!program.values.contains(fault.value)) return usage_error("the program has no " + name);
+  const Primitive& value = program.values[fault.value];
   const auto size = static_cast<std::int64_t>(size_of(value.dtype));
   if (fault.element < 0 || fault.element >= bytes_of(value) / size) {
     return usage_error(name + " has no element " + std::to_string(fault.element) + ", its shape is " +

@@ -95,9 +95,9 @@ std::string explain(const Plan& plan) {
     }
     text += words.form;
     for (const kernels::ValueIndex v : operation.writes) {
-      const auto& shape = plan.program->values[static_cast<std::size_t>(v)].shape;
-      const bool packed = plan.layouts[static_cast<std::size_t>(v)] != Layout::kRows;
-      const bool in_place = plan.placements[static_cast<std::size_t>(v)].where == Placement::Where::kInPlace;
+      const auto& shape = plan.program->values[v].shape;
+      const bool packed = plan.layouts[v] != Layout::kRows;
+      const bool in_place = plan.placements[v].where == Placement::Where::kInPlace;
       text += " → " + to_string(shape) + (packed ? " in strips" : "") + (in_place ? " in place" : "");
     }
     text += "\n";

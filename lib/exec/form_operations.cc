@@ -42,10 +42,8 @@ bool same_walk(const std::vector<std::int64_t>& a, const std::vector<std::int64_
 bool join_group(OperationGraph& graph, Groups& groups, ValueIndex v) {
   const Shape& shape = graph.at(v).iteration_shape();
   const auto identity = row_major_strides(shape);
-  const auto& accesses = *graph.strips[static_cast<std::size_t>(v)];
-  const auto maker = [&](const StripAccess& access) {
-    return graph.operation_of[static_cast<std::size_t>(access.plain.value)];
-  };
+  const auto& accesses = *graph.strips[v];
+  const auto maker = [&](const StripAccess& access) { return graph.operation_of[access.plain.value]; };
   std::size_t latest = 0;  // the last operation that v waits for: no group before it can take v
   for (const StripAccess& access : accesses)
     if (maker(access) != OperationGraph::kNone) latest = std::max(latest, maker(access));
@@ -62,7 +60,7 @@ bool join_group(OperationGraph& graph, Groups& groups, ValueIndex v) {
     });
     if (!fits) continue;
     members.push_back(v);
-    graph.operation_of[static_cast<std::size_t>(v)] = group;
+    graph.operation_of[v] = group;
     return true;
   }
   groups.emplace(shape, graph.plan.operations.size());
@@ -86,8 +84,8 @@ double cost_of(const Fold& fold) {
 
 /// The operation on the CPU of a value that is no map, product or column sum.
 Operation recognise_on_cpu(const OperationGraph& graph, ValueIndex v, double positions) {
-  const auto& compiled = graph.plan.compiled[static_cast<std::size_t>(v)];
-  if (const auto& strips = graph.strips[static_cast<std::size_t>(v)]) {
+  const auto& compiled = graph.plan.compiled[v];
+  if (const auto& strips = graph.strips[v]) {
     if (auto fold = recognise_fold(v, compiled, *strips)) {
       const double cost = cost_of(*fold);
       return {CpuOperation{std::move(*fold)}, cost};
@@ -106,9 +104,9 @@ Operation recognise_on_cpu(const OperationGraph& graph, ValueIndex v, double pos
 
 /// The operation of a value that joins no group of maps.
 Operation recognise(const OperationGraph& graph, ValueIndex v) {
-  const auto& compiled = graph.plan.compiled[static_cast<std::size_t>(v)];
+  const auto& compiled = graph.plan.compiled[v];
   const auto positions = static_cast<double>(compiled.count) * static_cast<double>(compiled.fold_count);
-  const auto& accesses = graph.linear[static_cast<std::size_t>(v)];
+  const auto& accesses = graph.linear[v];
   if (const auto product = accesses ? recognise_matmul(v, compiled, *accesses) : std::nullopt) {
     // A column sum does not read its ones, so where every value counts, a fault in them would be lost.
     const auto sum = graph.is_fused() ? recognise_column_sum(*graph.plan.program, *product) : std::nullopt;
@@ -117,15 +115,15 @@ Operation recognise(const OperationGraph& graph, ValueIndex v) {
     return {CpuOperation{*product}, positions / 16};
   }
   if (!graph.is_on_device()) return recognise_on_cpu(graph, v, positions);
-  return {recognise_on_device(v, compiled, graph.strips[static_cast<std::size_t>(v)]), positions};
+  return {recognise_on_device(v, compiled, graph.strips[v]), positions};
 }
 
 /// The accesses of a map over packed values, within one of their strips: its consecutive numbers, or a number
 /// that is the same throughout.
 std::vector<StripAccess> packed_accesses(const OperationGraph& graph, ValueIndex v) {
   std::vector<StripAccess> out;
-  for (const LinearAccess& access : *graph.linear[static_cast<std::size_t>(v)]) {
-    const bool packed = graph.plan.layouts[static_cast<std::size_t>(access.value)] != Layout::kRows;
+  for (const LinearAccess& access : *graph.linear[v]) {
+    const bool packed = graph.plan.layouts[access.value] != Layout::kRows;
     out.push_back({{access.value, access.base, {packed ? 1 : 0}, {}}, {}, {}});
   }
   return out;
@@ -135,7 +133,7 @@ std::vector<StripAccess> packed_accesses(const OperationGraph& graph, ValueIndex
 /// strip.
 void compile(const OperationGraph& graph, Maps& maps) {
   const ValueIndex first = maps.members.front();
-  const Layout layout = graph.plan.layouts[static_cast<std::size_t>(first)];
+  const Layout layout = graph.plan.layouts[first];
   Shape extents = graph.at(first).iteration_shape();
   if (layout != Layout::kRows) {
     maps.strips = StripForm::of(extents, layout);
@@ -143,12 +141,10 @@ void compile(const OperationGraph& graph, Maps& maps) {
   }
   StripCompiler compiler(extents, {}, StripCompiler::Along::kIteration);
   for (const ValueIndex v : maps.members) {
-    const auto value = static_cast<std::size_t>(v);
-    compiler.add(v, graph.plan.compiled[value],
-                 maps.strips ? packed_accesses(graph, v) : *graph.strips[value]);
-    if (!graph.stored[value]) continue;
+    compiler.add(v, graph.plan.compiled[v], maps.strips ? packed_accesses(graph, v) : *graph.strips[v]);
+    if (!graph.stored[v]) continue;
     compiler.store(v, graph.at(v).dtype);
-    if (graph.plan.checked[value]) compiler.check_finite(v);
+    if (graph.plan.checked[v]) compiler.check_finite(v);
   }
   maps.program = compiler.finish();
 }
@@ -167,17 +163,16 @@ void form_operations(OperationGraph& graph) {
   Groups groups;
   std::vector<Operation>& operations = graph.plan.operations;
   graph.operation_of.assign(graph.types.size(), OperationGraph::kNone);
-  for (std::size_t value = 0; value < graph.types.size(); ++value) {
-    const auto v = static_cast<ValueIndex>(value);
-    if (graph.at(v).kind == Kind::kInput || !graph.needed[value]) continue;
-    const bool is_map = graph.at(v).kind == Kind::kMap && graph.strips[value];
+  for (const ValueIndex v : graph.types.indices()) {
+    if (graph.at(v).kind == Kind::kInput || !graph.needed[v]) continue;
+    const bool is_map = graph.at(v).kind == Kind::kMap && graph.strips[v];
     auto pieces = graph.is_fused() && !graph.is_on_device()
                       ? recognise_concatenation(v, graph.at(v), graph.types)
                       : std::nullopt;
     if (!pieces && is_map && graph.is_fused() && join_group(graph, groups, v)) continue;
-    graph.operation_of[value] = operations.size();
+    graph.operation_of[v] = operations.size();
     if (pieces) {
-      const double cost = static_cast<double>(graph.plan.compiled[value].count) / 4;
+      const double cost = static_cast<double>(graph.plan.compiled[v].count) / 4;
       operations.push_back({CpuOperation{std::move(*pieces)}, cost});
     } else {
       operations.push_back(is_map ? of_backend(graph, Maps{{v}, {}, {}}, 0) : recognise(graph, v));

@@ -32,7 +32,7 @@ class KernelArguments {
     return name({KernelArgument::What::kFlag, value}, "std::int32_t", "f");
   }
   std::string scratch(const std::string& type) {
-    return name({KernelArgument::What::kScratch, 0}, type, "s");
+    return name({KernelArgument::What::kScratch, {}}, type, "s");
   }
 
   [[nodiscard]] const std::vector<KernelArgument>& all() const { return all_; }

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
+#include <set>
 
 #include "dgx/kernels/cpu/matmul.h"
 #include "operation_graph.h"
@@ -66,21 +66,21 @@ class Chooser {
  public:
   explicit Chooser(const OperationGraph& graph)
       : graph_(graph), parent_(graph.types.size()), wishes_(parent_.size(), kAnything) {
-    std::iota(parent_.begin(), parent_.end(), std::size_t{0});
+    for (const ValueIndex v : parent_.indices()) parent_[v] = v;
   }
 
-  std::vector<Layout> choose() {
-    for (std::size_t v = 0; v < parent_.size(); ++v) look_at(v);
+  kernels::ByValue<Layout> choose() {
+    for (const ValueIndex v : parent_.indices()) look_at(v);
     for (const ValueIndex v : graph_.keep) refuse(v);
-    for (std::size_t v = 0; v < parent_.size(); ++v) {
+    for (const ValueIndex v : parent_.indices()) {
       // A transposed product exchanges its sides, and a left side must lie in rows.
       const Matmul* product = product_at(v);
       const bool exchanges =
           product != nullptr && wishes_[root(v)] == static_cast<int>(Layout::kTransposedStrips);
-      if (exchanges && wishes_[root(index(product->b))] >= 0) refuse(out(v));
+      if (exchanges && wishes_[root(product->b)] >= 0) refuse(v);
     }
-    std::vector<Layout> layouts;
-    for (std::size_t v = 0; v < parent_.size(); ++v) {
+    kernels::ByValue<Layout> layouts;
+    for (const ValueIndex v : parent_.indices()) {
       const int wish = wishes_[root(v)];
       layouts.push_back(wish == kAnything || wish == kRefused ? Layout::kRows : static_cast<Layout>(wish));
     }
@@ -91,106 +91,103 @@ class Chooser {
   static constexpr int kAnything = -1;
   static constexpr int kRefused = -2;
 
-  [[nodiscard]] const kernels::Primitive& at(std::size_t v) const { return graph_.plan.program->values[v]; }
-  [[nodiscard]] const Operation* maker(std::size_t v) const {
+  [[nodiscard]] const kernels::Primitive& at(ValueIndex v) const { return graph_.at(v); }
+  [[nodiscard]] const Operation* maker(ValueIndex v) const {
     const std::size_t o = graph_.operation_of[v];
     return o == OperationGraph::kNone ? nullptr : &graph_.plan.operations[o];
   }
-  [[nodiscard]] const Matmul* product_at(std::size_t v) const {
+  [[nodiscard]] const Matmul* product_at(ValueIndex v) const {
     const Operation* const made = maker(v);
     return made == nullptr ? nullptr : on_cpu<Matmul>(*made);
   }
-  static std::size_t index(ValueIndex v) { return static_cast<std::size_t>(v); }
 
-  std::size_t root(std::size_t v) {
+  ValueIndex root(ValueIndex v) {
     while (parent_[v] != v) v = parent_[v] = parent_[parent_[v]];
     return v;
   }
-  void wish(std::size_t v, int layout) {
+  void wish(ValueIndex v, int layout) {
     int& now = wishes_[root(v)];
     if (layout != kAnything) now = now == kAnything || now == layout ? layout : kRefused;
   }
-  void refuse(ValueIndex v) { wishes_[root(index(v))] = kRefused; }
-  void join(std::size_t a, std::size_t b) {
-    const std::size_t from = root(a);
+  void refuse(ValueIndex v) { wishes_[root(v)] = kRefused; }
+  void join(ValueIndex a, ValueIndex b) {
+    const ValueIndex from = root(a);
     if (from == root(b)) return;
     parent_[from] = root(b);
     wish(b, wishes_[from]);
   }
 
-  void look_at(std::size_t v) {
+  void look_at(ValueIndex v) {
     if (at(v).kind == Kind::kInput) {
       look_at_input(v);
     } else if (const Matmul* product = product_at(v)) {
       refuse(product->a);
       ask_for_right_side(*product);
       if (product->batch.extents != Shape{1} || at(v).shape.size() != 2 || !has_product_shape(v, *product))
-        refuse(out(v));
+        refuse(v);
     } else if (maker(v) != nullptr && maps_of(*maker(v)) != nullptr) {
       look_at_map(v);
     } else {
       for (const auto& access : at(v).accesses) refuse(access.value);
-      refuse(out(v));
+      refuse(v);
     }
   }
-  static ValueIndex out(std::size_t v) { return static_cast<ValueIndex>(v); }
 
-  [[nodiscard]] bool has_product_shape(std::size_t v, const Matmul& product) const {
+  [[nodiscard]] bool has_product_shape(ValueIndex v, const Matmul& product) const {
     return at(v).shape == Shape{product.shape.rows, product.shape.columns} &&
            product.out_row == product.shape.columns;
   }
 
   /// State that changes may be packed, and its next value with it, unless that is another entry's next value
   /// too.
-  void look_at_input(std::size_t v) {
+  void look_at_input(ValueIndex v) {
     const auto& next = at(v).next;
-    if (!next || at(v).dtype != DType::kF32 || at(v).shape.size() != 2 ||
-        at(index(*next)).kind == Kind::kInput) {
-      if (next) refuse(*next);  // finish_step() copies it without conversion
-      return refuse(out(v));
+    if (!next || at(v).dtype != DType::kF32 || at(v).shape.size() != 2 || at(*next).kind == Kind::kInput) {
+      if (next) refuse(*next);  // copied as it lies
+      return refuse(v);
     }
-    if (!becomes_.emplace(*next, v).second) refuse(*next);
-    join(v, index(*next));
+    if (!becomes_.insert(*next).second) refuse(*next);
+    join(v, *next);
   }
 
   void ask_for_right_side(const Matmul& product) {
-    const auto& b = at(index(product.b));
+    const auto& b = at(product.b);
     const auto& [rows, columns, depth] = product.shape;
     const bool whole = product.b_base == 0 && product.batch.extents == Shape{1} && columns % kStripWidth == 0;
     if (whole && b.shape == Shape{depth, columns} && product.b_depth == columns && product.b_column == 1) {
-      wish(index(product.b), static_cast<int>(Layout::kStrips));
+      wish(product.b, static_cast<int>(Layout::kStrips));
     } else if (whole && b.shape == Shape{columns, depth} && product.b_depth == 1 &&
                product.b_column == depth) {
-      wish(index(product.b), static_cast<int>(Layout::kTransposedStrips));
+      wish(product.b, static_cast<int>(Layout::kTransposedStrips));
     } else {
       refuse(product.b);
     }
   }
 
-  void look_at_map(std::size_t v) {
+  void look_at_map(ValueIndex v) {
     const Shape shape = at(v).iteration_shape();
     if (shape.size() != 2 || at(v).shape != shape || at(v).dtype != DType::kF32 || names_index(at(v)))
-      refuse(out(v));
+      refuse(v);
     // A group is one loop nest, so its values lie alike.
     const auto [first, is_first] = group_.emplace(graph_.operation_of[v], v);
     if (!is_first) join(v, first->second);
     const auto identity = row_major_strides(shape);
     if (!graph_.linear[v]) {
       for (const auto& access : at(v).accesses) refuse(access.value);
-      return refuse(out(v));
+      return refuse(v);
     }
     for (const LinearAccess& access : *graph_.linear[v]) {
-      const auto read = index(access.value);
+      const ValueIndex read = access.value;
       const bool splat =
           std::all_of(access.iteration.begin(), access.iteration.end(), [](auto s) { return s == 0; });
       if (access.base == 0 && access.iteration == identity && at(read).shape == shape &&
           at(read).dtype == DType::kF32) {
         join(read, v);
       } else if (splat) {
-        refuse(access.value);
+        refuse(read);
       } else {
-        refuse(access.value);
-        refuse(out(v));
+        refuse(read);
+        refuse(v);
       }
     }
   }
@@ -205,20 +202,19 @@ class Chooser {
   }
 
   const OperationGraph& graph_;
-  std::vector<std::size_t> parent_;
-  std::vector<int> wishes_;                    // by root
-  std::map<ValueIndex, std::size_t> becomes_;  // next value → entry
-  std::map<std::size_t, std::size_t> group_;   // operation → its first value
+  kernels::ByValue<ValueIndex> parent_;
+  kernels::ByValue<int> wishes_;             // of roots
+  std::set<ValueIndex> becomes_;             // next values
+  std::map<std::size_t, ValueIndex> group_;  // operation → its first value
 };
 
 /// The group of maps that can follow a packed product: the only operation that reads it, and it overwrites
 /// neither side. Else kNone.
 std::size_t only_group_behind(const OperationGraph& graph, const Matmul& product) {
-  if (!product.out_packed || graph.wanted[static_cast<std::size_t>(product.out)])
-    return OperationGraph::kNone;
+  if (!product.out_packed || graph.wanted[product.out]) return OperationGraph::kNone;
   std::size_t group = OperationGraph::kNone;
-  for (std::size_t v = 0; v < graph.types.size(); ++v) {
-    const auto& accesses = graph.plan.program->values[v].accesses;
+  for (const ValueIndex v : graph.types.indices()) {
+    const auto& accesses = graph.at(v).accesses;
     const bool reads = std::any_of(accesses.begin(), accesses.end(),
                                    [&](const auto& access) { return access.value == product.out; });
     if (!reads) continue;
@@ -239,7 +235,7 @@ std::size_t only_group_behind(const OperationGraph& graph, const Matmul& product
 
 void choose_layouts(OperationGraph& graph) {
   graph.plan.layouts = Chooser(graph).choose();
-  const auto layout = [&](ValueIndex v) { return graph.plan.layouts[static_cast<std::size_t>(v)]; };
+  const auto layout = [&](ValueIndex v) { return graph.plan.layouts[v]; };
   for (Operation& operation : graph.plan.operations) {
     auto* const product = on_cpu<Matmul>(operation);
     if (product == nullptr) continue;
@@ -259,7 +255,7 @@ void follow_products(OperationGraph& graph) {
       others.push_back(o);
       continue;
     }
-    graph.stored[static_cast<std::size_t>(product->out)] = false;
+    graph.stored[product->out] = false;
     auto& maps = *on_cpu<Maps>(operations[group]);
     operations[group] = {CpuOperation{ProductMaps{*product, std::move(maps)}}, operations[o].cost};
   }

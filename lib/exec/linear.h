@@ -12,7 +12,7 @@ namespace dgx::exec {
 /// accesses are of this kind: views, permutations, broadcasts, slices. Those that divide, take an index from
 /// a value, or may fall outside are not.
 struct LinearAccess {
-  kernels::ValueIndex value = 0;
+  kernels::ValueIndex value{};
   std::int64_t base = 0;
   std::vector<std::int64_t> iteration;  ///< one stride per dimension of the iteration shape
   std::vector<std::int64_t> fold;       ///< one per dimension of the fold shape

@@ -39,12 +39,12 @@ void set_offsets(const StripProgram& program, ValueIndex product, std::int64_t p
 /// The addresses of the packed values that a strip's program reads or writes, except `product`: the first
 /// four.
 std::array<const float*, 4> strips_touched(const StripProgram& program, ValueIndex product,
-                                           const std::vector<void*>& memory) {
+                                           const kernels::ByValue<void*>& memory) {
   std::array<const float*, 4> out{};
   std::size_t count = 0;
   for (const StripRegister& reg : program.registers) {
     if (reg.source != StripRegister::Source::kMemory || reg.value == product || count == out.size()) continue;
-    const auto* at = static_cast<const float*>(memory[static_cast<std::size_t>(reg.value)]);
+    const auto* at = static_cast<const float*>(memory[reg.value]);
     if (std::find(out.begin(), out.end(), at) == out.end()) out[count++] = at;
   }
   return out;
@@ -54,7 +54,7 @@ std::array<const float*, 4> strips_touched(const StripProgram& program, ValueInd
 /// own.
 std::int64_t input_bytes(const Plan& plan) {
   std::int64_t bytes = 0;
-  for (std::size_t v = 0; v < plan.placements.size(); ++v) {
+  for (const ValueIndex v : plan.placements.indices()) {
     const auto where = plan.placements[v].where;
     if (where == Placement::Where::kInput || where == Placement::Where::kNext) {
       bytes += bytes_of(plan.program->values[v], plan.layouts[v]);
@@ -140,18 +140,18 @@ Machine::Machine(Plan plan, std::shared_ptr<ThreadTeam> team)
       arena_(DType::kU8, {plan_.arena_bytes}),
       memory_(plan_.program->values.size()),
       checked_(plan_.program->values.size()) {
-  for (std::size_t v = 0; v < memory_.size(); ++v) {
+  for (const ValueIndex v : memory_.indices()) {
     const kernels::Primitive& value = plan_.program->values[v];
     views_.push_back({value.dtype, value.shape, {}});
     if (plan_.placements[v].where == Placement::Where::kArena) {
-      set_memory(static_cast<ValueIndex>(v), arena_.bytes().data() + plan_.placements[v].offset);
+      set_memory(v, arena_.bytes().data() + plan_.placements[v].offset);
     }
   }
   for (const Operation& operation : plan_.operations) {
     const Maps* maps = maps_of(operation);
     for (std::size_t r = 0; maps != nullptr && r < maps->program.registers.size(); ++r) {
       const StripRegister& reg = maps->program.registers[r];
-      if (reg.source == StripRegister::Source::kFlag) checked_[static_cast<std::size_t>(reg.value)] = true;
+      if (reg.source == StripRegister::Source::kFlag) checked_[reg.value] = true;
     }
   }
   idle_section_ = team_->size() > 1 ? longest_serial_section(plan_) : plan_.sections.size();
@@ -161,7 +161,7 @@ Machine::Machine(Plan plan, std::shared_ptr<ThreadTeam> team)
     threads_.back()->fold = Tensor(DType::kF32, {plan_.longest_fold});
     threads_.back()->window = Tensor(DType::kF32, {plan_.window_floats});
     threads_.back()->slice = Tensor(DType::kU8, {plan_.slice_bytes});
-    threads_.back()->memory = memory_.data();
+    threads_.back()->memory = &memory_;
   }
 }
 
@@ -174,18 +174,17 @@ Result<std::unique_ptr<Machine>> Machine::create(std::shared_ptr<const program::
 }
 
 void Machine::set_memory(ValueIndex value, void* memory) {
-  const auto v = static_cast<std::size_t>(value);
-  memory_[v] = memory;
-  views_[v].bytes = {static_cast<const std::uint8_t*>(memory),
-                     static_cast<std::size_t>(bytes_of(plan_.program->values[v], plan_.layouts[v]))};
+  memory_[value] = memory;
+  views_[value].bytes = {
+      static_cast<const std::uint8_t*>(memory),
+      static_cast<std::size_t>(bytes_of(plan_.program->values[value], plan_.layouts[value]))};
 }
 
 std::int64_t Machine::planned_bytes() const { return exec::planned_bytes(plan_, team_->size()); }
 
 bool Machine::flagged(ValueIndex value) const {
-  return std::any_of(threads_.begin(), threads_.end(), [value](const auto& thread) {
-    return thread->strips.flags()[static_cast<std::size_t>(value)] != 0;
-  });
+  return std::any_of(threads_.begin(), threads_.end(),
+                     [value](const auto& thread) { return thread->strips.flags()[value] != 0; });
 }
 
 Status Machine::first_error() const {
@@ -238,14 +237,13 @@ Status Machine::run_each(const std::function<void(int member)>& prologue,
                          const std::function<Status(ValueIndex, std::span<std::uint8_t>)>& made) {
   team_->run(prologue);
   std::size_t next_operation = 0;
-  for (std::size_t v = 0; v < memory_.size(); ++v) {
+  for (const ValueIndex v : memory_.indices()) {
     if (plan_.program->values[v].kind != Kind::kInput) {
       const Operation& operation = plan_.operations[next_operation++];
       team_->run([&](int member) { run_operation(operation, member, team_->size()); });
       DGX_CHECK(first_error());
     }
-    DGX_CHECK(
-        made(static_cast<ValueIndex>(v), {static_cast<std::uint8_t*>(memory_[v]), views_[v].bytes.size()}));
+    DGX_CHECK(made(v, {static_cast<std::uint8_t*>(memory_[v]), views_[v].bytes.size()}));
   }
   return {};
 }
@@ -312,10 +310,10 @@ void Machine::run(const ProductMaps& both, Thread& thread, int member, int membe
   const Matmul& product = both.product;
   const Range columns = share(product.shape.columns, cpu::kStripWidth, member, members);
   float* const to = at_least(cpu::PackedMatrix::size(kBlockRows, kBlockColumns), thread.block);
-  thread.values.assign(memory_.begin(), memory_.end());
-  thread.values[static_cast<std::size_t>(product.out)] = to;
+  thread.values = memory_;
+  thread.values[product.out] = to;
   thread.offsets.resize(both.maps.program.nest.strides.size());
-  StripRunner runner(both.maps.program, thread.values.data(), thread.offsets.data(), thread.strips);
+  StripRunner runner(both.maps.program, thread.values, thread.offsets.data(), thread.strips);
   const float* a = thread.at<float>(product.a) + product.a_base;
   const auto ahead = strips_touched(both.maps.program, product.out, memory_);
   const float* right = packed_right_side(product, thread, columns.begin, columns.end);
@@ -409,16 +407,16 @@ void Machine::run(const Maps& maps, Thread& thread, int member, int members) {
   const Range units = share(per_strip * (maps.strips ? maps.strips->count() : 1), 1, member, members);
   if (units.begin == units.end) return;
   if (!maps.strips) {
-    StripRunner runner(maps.program, thread.memory, nullptr, thread.strips);
+    StripRunner runner(maps.program, *thread.memory, nullptr, thread.strips);
     runner.fetch_ahead();
     return runner.run(units.begin, units.end);
   }
   thread.offsets.resize(maps.program.nest.strides.size());
-  StripRunner runner(maps.program, thread.memory, thread.offsets.data(), thread.strips);
+  StripRunner runner(maps.program, *thread.memory, thread.offsets.data(), thread.strips);
   for (std::int64_t unit = units.begin; unit < units.end;) {
     const std::int64_t strip = unit / per_strip;
     const std::int64_t end = std::min(units.end, (strip + 1) * per_strip);
-    set_offsets(maps.program, -1, 0, strip * maps.strips->stride(), thread.offsets);
+    set_offsets(maps.program, kernels::kNoValue, 0, strip * maps.strips->stride(), thread.offsets);
     runner.run(unit - strip * per_strip, end - strip * per_strip);
     unit = end;
   }
@@ -441,7 +439,7 @@ void Machine::run(const Concatenation& whole, Thread& thread, int member, int me
 void Machine::run(const Generic& generic, Thread& thread, int member, int members) {
   const Range elements = share(generic.count, 16, member, members);
   if (elements.begin == elements.end) return;
-  const auto v = static_cast<std::size_t>(generic.out);
+  const ValueIndex v = generic.out;
   auto status = kernels::evaluate_all(plan_.compiled[v], views_,
                                       {static_cast<std::uint8_t*>(memory_[v]), views_[v].bytes.size()},
                                       elements.begin, elements.end);

@@ -55,15 +55,11 @@ class Machine {
       const std::function<void(int member)>& prologue,
       const std::function<Status(kernels::ValueIndex, std::span<std::uint8_t>)>& made);
 
-  [[nodiscard]] TensorView view(kernels::ValueIndex value) const {
-    return views_[static_cast<std::size_t>(value)];
-  }
+  [[nodiscard]] TensorView view(kernels::ValueIndex value) const { return views_[value]; }
   /// True if the last run raised the not-finite flag of `value`.
   [[nodiscard]] bool flagged(kernels::ValueIndex value) const;
   /// True if a fused map checks `value`, so that flagged() is the answer.
-  [[nodiscard]] bool is_checked(kernels::ValueIndex value) const {
-    return checked_[static_cast<std::size_t>(value)];
-  }
+  [[nodiscard]] bool is_checked(kernels::ValueIndex value) const { return checked_[value]; }
   /// From now on run() adds up the time that each of the plan's operations takes.
   void time_operations() { operation_seconds_.assign(plan_.operations.size(), 0); }
   /// Seconds by operation; empty unless time_operations() was called.
@@ -104,9 +100,9 @@ class Machine {
   std::shared_ptr<ThreadTeam> team_;
   TeamPolicy policy_;
   Tensor arena_;
-  std::vector<void*> memory_;      // by value
-  std::vector<TensorView> views_;  // the same, with types
-  std::vector<bool> checked_;      // by value
+  kernels::ByValue<void*> memory_;
+  kernels::ByValue<TensorView> views_;  // the same, with types
+  kernels::ByValue<bool> checked_;
   std::vector<std::unique_ptr<Thread>> threads_;
   std::vector<double> operation_seconds_;
   // The longest section that member 0 runs alone; sections.size() if there is none.

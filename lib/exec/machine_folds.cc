@@ -103,7 +103,7 @@ void Machine::fold_rows(const Fold& fold, const Thread& thread, const float* ope
 
 /// Folds units [begin, end) of neighbouring outputs, position by position.
 void Machine::fold_across(const Fold& fold, Thread& thread, std::int64_t begin, std::int64_t end) {
-  StripRunner runner(fold.program, thread.memory, nullptr, thread.strips);
+  StripRunner runner(fold.program, *thread.memory, nullptr, thread.strips);
   StripSum sum(thread.fold.as<float>().data());
   StripMax max(thread.fold.as<float>().data());
   const bool sums = fold.kind == Kind::kSum;
@@ -138,7 +138,7 @@ void Machine::fold_columns(const Fold& fold, Thread& thread, std::int64_t begin,
     }
     return;
   }
-  StripRunner runner(program, thread.memory, nullptr, thread.strips);
+  StripRunner runner(program, *thread.memory, nullptr, thread.strips);
   runner.fetch_ahead();
   runner.set_outer(begin);
   for (std::int64_t matrix = begin; matrix < end; ++matrix, runner.next_outer()) {
@@ -175,7 +175,7 @@ void Machine::fold_elements(const Fold& fold, Thread& thread, std::int64_t begin
     return fold_rows(fold, thread, x, *fold.row_stride, begin, end - begin);
   }
   float* operands = thread.fold.as<float>().data();
-  StripRunner runner(fold.program, thread.memory, nullptr, thread.strips);
+  StripRunner runner(fold.program, *thread.memory, nullptr, thread.strips);
   runner.fetch_ahead();
   runner.set_outer(begin);
   for (std::int64_t e = begin; e < end; ++e, runner.next_outer()) {
@@ -216,9 +216,9 @@ void Machine::run(const Chain& chain, Thread& thread, int member, int members) {
     auto* const acc = thread.at<std::uint8_t>(chain.out) + first * size;
     const std::int64_t count =
         std::min(chain.body.strip, chain.body.nest.inner_extent() - first % chain.body.nest.inner_extent());
-    StripRunner init(chain.init, thread.memory, nullptr, thread.strips);
+    StripRunner init(chain.init, *thread.memory, nullptr, thread.strips);
     init.run_range(first, count, acc);
-    StripRunner body(chain.body, thread.memory, nullptr, thread.strips);
+    StripRunner body(chain.body, *thread.memory, nullptr, thread.strips);
     body.set_accumulator(acc);
     const std::int64_t index = chain.key ? first / chain.key->stride : 0;
     // All outputs of the unit have one index, so they visit the same positions.

@@ -11,32 +11,31 @@ using kernels::ValueIndex;
 void Machine::run_slices(const SlicedOperations& sliced, int member, int members, OperationClock& clock) {
   Thread& thread = *threads_[static_cast<std::size_t>(member)];
   const Range chunks = share(ceil_div(sliced.slices, sliced.chunk), 1, member, members);
-  thread.values.assign(memory_.begin(), memory_.end());
-  thread.memory = thread.values.data();
+  thread.values = memory_;
+  thread.memory = &thread.values;
   for (std::int64_t chunk = chunks.begin; chunk < chunks.end; ++chunk) {
     const std::int64_t begin = chunk * sliced.chunk;
     const std::int64_t end = std::min(sliced.slices, begin + sliced.chunk);
     for (const ValueIndex v : sliced.inside) {
-      const auto value = static_cast<std::size_t>(v);
-      const std::int64_t before = bytes_of(plan_.program->values[value]) / sliced.slices * begin;
+      const std::int64_t before = bytes_of(plan_.program->values[v]) / sliced.slices * begin;
       const auto address =
-          reinterpret_cast<std::uintptr_t>(thread.slice.bytes().data() + plan_.placements[value].offset);
-      thread.values[value] = reinterpret_cast<void*>(address - static_cast<std::uintptr_t>(before));
+          reinterpret_cast<std::uintptr_t>(thread.slice.bytes().data() + plan_.placements[v].offset);
+      thread.values[v] = reinterpret_cast<void*>(address - static_cast<std::uintptr_t>(before));
     }
     for (std::size_t t = sliced.begin; t < sliced.end; ++t) {
       run_slice(plan_.operations[t], thread, sliced.slices, begin, end);
       clock.charge(t);
     }
   }
-  thread.memory = memory_.data();
+  thread.memory = &memory_;
 }
 
 /// Runs slices [begin, end) of an operation's `slices`.
 void Machine::run_slice(const Operation& operation, Thread& thread, std::int64_t slices, std::int64_t begin,
                         std::int64_t end) {
   if (const auto* maps = on_cpu<Maps>(operation)) {
-    const std::int64_t size = plan_.compiled[static_cast<std::size_t>(maps->members.front())].count / slices;
-    StripRunner runner(maps->program, thread.memory, nullptr, thread.strips);
+    const std::int64_t size = plan_.compiled[maps->members.front()].count / slices;
+    StripRunner runner(maps->program, *thread.memory, nullptr, thread.strips);
     runner.fetch_ahead();
     const std::int64_t rows = maps->program.nest.rows();
     if (rows == 1) return runner.run_elements(begin * size, end * size);

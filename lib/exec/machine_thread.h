@@ -14,13 +14,13 @@ namespace dgx::exec {
 struct Machine::Thread {
   kernels::cpu::Scratch matmul;
   StripScratch strips;
-  Tensor fold;                    // a fold's sums, and the operands of a strip or a row
-  Tensor block;                   // one block of a product that maps follow
-  Tensor right;                   // that product's right side, packed
-  Tensor window;                  // a window product's grids and sums
-  kernels::cpu::GroupSums sums;   // of this member's groups of a window gradient; they lie in `window`
-  std::vector<void*> values;      // memory_, but for the product in `block` or the values in `slice`
-  void* const* memory = nullptr;  // each value's memory: memory_, or `values`
+  Tensor fold;                     // a fold's sums, and the operands of a strip or a row
+  Tensor block;                    // one block of a product that maps follow
+  Tensor right;                    // that product's right side, packed
+  Tensor window;                   // a window product's grids and sums
+  kernels::cpu::GroupSums sums;    // of this member's groups of a window gradient; they lie in `window`
+  kernels::ByValue<void*> values;  // memory_, but for the product in `block` or the values in `slice`
+  const kernels::ByValue<void*>* memory = nullptr;  // each value's memory: memory_, or `values`
   Tensor slice;
   std::vector<std::int64_t> offsets;    // by map of a strip program, added to its base
   std::vector<std::int64_t> starts;     // of a keyed chain: where each key begins in `positions`
@@ -29,7 +29,7 @@ struct Machine::Thread {
 
   template <class T>
   [[nodiscard]] T* at(kernels::ValueIndex value) const {
-    return static_cast<T*>(memory[static_cast<std::size_t>(value)]);
+    return static_cast<T*>((*memory)[value]);
   }
 };
 

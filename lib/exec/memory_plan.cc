@@ -123,9 +123,8 @@ void place_slices(Plan& plan) {
   for (const SlicedOperations& sliced : plan.sliced) {
     std::int64_t offset = 0;
     for (const ValueIndex v : sliced.inside) {
-      plan.placements[static_cast<std::size_t>(v)] = {Where::kSlice, offset, 0};
-      const std::int64_t size =
-          bytes_of(plan.program->values[static_cast<std::size_t>(v)]) / sliced.slices * sliced.chunk;
+      plan.placements[v] = {Where::kSlice, offset, 0};
+      const std::int64_t size = bytes_of(plan.program->values[v]) / sliced.slices * sliced.chunk;
       offset += aligned(size) + kAlignment;
     }
     plan.slice_bytes = std::max(plan.slice_bytes, offset);
@@ -191,7 +190,7 @@ Block* block_under(const Plan& plan, std::size_t o, ValueIndex v, std::int64_t s
 std::map<ValueIndex, std::size_t> entries_by_next(const Plan& plan) {
   std::map<ValueIndex, std::size_t> entry_of;
   for (std::size_t e = 0; e < plan.entries.size(); ++e) {
-    const auto next = plan.program->values[static_cast<std::size_t>(plan.entries[e])].next;
+    const auto next = plan.program->values[plan.entries[e]].next;
     if (next) entry_of.emplace(*next, e);
   }
   return entry_of;
@@ -201,7 +200,7 @@ std::map<ValueIndex, std::size_t> entries_by_next(const Plan& plan) {
 /// operations are done.
 bool becomes_another(const Plan& plan, ValueIndex old) {
   return std::any_of(plan.entries.begin(), plan.entries.end(), [&](ValueIndex entry) {
-    return entry != old && plan.program->values[static_cast<std::size_t>(entry)].next == old;
+    return entry != old && plan.program->values[entry].next == old;
   });
 }
 
@@ -213,8 +212,7 @@ std::int64_t place_blocks(std::vector<Block>& large, Plan& plan) {
     if (placement.where == Where::kArena) placement.offset += end;
   }
   for (const Block& block : large) {
-    for (const ValueIndex v : block.values)
-      plan.placements[static_cast<std::size_t>(v)].offset = block.offset;
+    for (const ValueIndex v : block.values) plan.placements[v].offset = block.offset;
   }
   return end;
 }
@@ -227,12 +225,12 @@ void free_sooner(OperationGraph& graph) {
   const auto reads_of = [](const Operation& operation) {
     return std::set<ValueIndex>(operation.reads.begin(), operation.reads.end());
   };
-  std::vector<int> readers(graph.types.size(), 0);  // by value: operations still to run that read it
+  kernels::ByValue<int> readers(graph.types.size(), 0);  // operations still to run that read it
   for (const Operation& operation : operations) {
-    for (const ValueIndex v : reads_of(operation)) ++readers[static_cast<std::size_t>(v)];
+    for (const ValueIndex v : reads_of(operation)) ++readers[v];
   }
   const auto stays = [&](ValueIndex v) {
-    return graph.wanted[static_cast<std::size_t>(v)] || graph.at(v).kind == kernels::Kind::kInput;
+    return graph.wanted[v] || graph.at(v).kind == kernels::Kind::kInput;
   };
   const auto contains = [](const std::vector<ValueIndex>& values, ValueIndex v) {
     return std::find(values.begin(), values.end(), v) != values.end();
@@ -242,8 +240,7 @@ void free_sooner(OperationGraph& graph) {
     std::int64_t bytes = 0;
     for (const ValueIndex v : operation.writes) bytes += bytes_of(graph.at(v));
     for (const ValueIndex v : reads_of(operation)) {
-      if (readers[static_cast<std::size_t>(v)] == 1 && !stays(v) && !contains(other.reads, v))
-        bytes -= bytes_of(graph.at(v));
+      if (readers[v] == 1 && !stays(v) && !contains(other.reads, v)) bytes -= bytes_of(graph.at(v));
     }
     return bytes;
   };
@@ -260,7 +257,7 @@ void free_sooner(OperationGraph& graph) {
         taken(first, second) >= kMuch && taken(second, first) <= -kMuch) {
       std::swap(order[at], order[at + 1]);
     }
-    for (const ValueIndex v : reads_of(operations[order[at]])) --readers[static_cast<std::size_t>(v)];
+    for (const ValueIndex v : reads_of(operations[order[at]])) --readers[v];
   }
   reorder(graph, order);
 }
@@ -269,19 +266,17 @@ void plan_memory(OperationGraph& graph) {
   Plan& plan = graph.plan;
   const program::Program& program = *plan.program;
   const std::size_t values = program.values.size();
-  const auto size_of_value = [&](ValueIndex v) {
-    return bytes_of(graph.at(v), plan.layouts[static_cast<std::size_t>(v)]);
-  };
+  const auto size_of_value = [&](ValueIndex v) { return bytes_of(graph.at(v), plan.layouts[v]); };
   plan.placements.assign(values, {});
   plan.entries = program::state_inputs(program);
-  std::vector<std::size_t> last_read(values, 0);
+  kernels::ByValue<std::size_t> last_read(values, 0);
   for (std::size_t o = 0; o < plan.operations.size(); ++o) {
-    for (const ValueIndex v : plan.operations[o].reads) last_read[static_cast<std::size_t>(v)] = o;
+    for (const ValueIndex v : plan.operations[o].reads) last_read[v] = o;
   }
   const std::vector<std::size_t> ends = ends_of_sections(plan);
   place_slices(plan);
-  for (std::size_t v = 0; v < values; ++v) {
-    if (program.values[v].kind == kernels::Kind::kInput) plan.placements[v].where = Where::kInput;
+  for (const ValueIndex v : program.values.indices()) {
+    if (graph.at(v).kind == kernels::Kind::kInput) plan.placements[v].where = Where::kInput;
   }
   const auto entry_of = entries_by_next(plan);
   Arena arena;  // small values, after the large ones
@@ -289,13 +284,13 @@ void plan_memory(OperationGraph& graph) {
   std::vector<std::vector<ValueIndex>> dies(plan.operations.size() + 1);
   for (std::size_t o = 0; o < plan.operations.size(); ++o) {
     for (const ValueIndex v : plan.operations[o].writes) {
-      Placement& placement = plan.placements[static_cast<std::size_t>(v)];
+      Placement& placement = plan.placements[v];
       const std::int64_t size = size_of_value(v);
       if (placement.where == Where::kSlice) continue;
       if (const auto entry = entry_of.find(v); entry != entry_of.end()) {
         placement.entry = entry->second;
         const ValueIndex old = plan.entries[entry->second];
-        const bool last = last_read[static_cast<std::size_t>(old)] <= o && !becomes_another(plan, old);
+        const bool last = last_read[old] <= o && !becomes_another(plan, old);
         const Maps* maps = maps_of(plan.operations[o]);
         const bool over =
             graph.is_fused() && last && maps != nullptr && !reads_after_write(maps->program, v, old);
@@ -304,9 +299,8 @@ void plan_memory(OperationGraph& graph) {
       }
       placement.where = Where::kArena;
       // True if the value is kept to the end: no later operation reads it, or it is asked for.
-      const bool kept =
-          last_read[static_cast<std::size_t>(v)] <= o || graph.wanted[static_cast<std::size_t>(v)];
-      const std::size_t last = kept ? plan.operations.size() : ends[last_read[static_cast<std::size_t>(v)]];
+      const bool kept = last_read[v] <= o || graph.wanted[v];
+      const std::size_t last = kept ? plan.operations.size() : ends[last_read[v]];
       if (size >= kLargeBlock && large.size() < kMostLarge) {
         if (Block* const under = graph.is_fused() ? block_under(plan, o, v, aligned(size), large) : nullptr) {
           under->values.push_back(v);
@@ -321,7 +315,7 @@ void plan_memory(OperationGraph& graph) {
       if (!kept) dies[last].push_back(v);
     }
     for (const ValueIndex v : dies[o]) {
-      arena.give_back(plan.placements[static_cast<std::size_t>(v)].offset, size_of_value(v));
+      arena.give_back(plan.placements[v].offset, size_of_value(v));
     }
   }
   plan.arena_bytes = place_blocks(large, plan) + arena.end();

@@ -27,19 +27,19 @@ struct Maps {
 
 /// A dot with the constant 1: column sums of a [rows, columns] matrix whose rows are contiguous.
 struct ColumnSum {
-  kernels::ValueIndex out = 0, x = 0;
+  kernels::ValueIndex out{}, x{};
   std::int64_t base = 0, rows = 0, columns = 0, row_stride = 0;
 };
 
 /// Any other value, element by element as kernels/ref defines it.
 struct Generic {
-  kernels::ValueIndex out = 0;
+  kernels::ValueIndex out{};
   std::int64_t count = 0;
 };
 
 /// A dot recognised as a (batched, strided) matrix product.
 struct Matmul {
-  kernels::ValueIndex out = 0, a = 0, b = 0;
+  kernels::ValueIndex out{}, a{}, b{};
   std::int64_t a_base = 0, b_base = 0;
   kernels::cpu::MatmulShape shape;
   std::int64_t a_row = 0, a_depth = 0, b_depth = 0, b_column = 0;
@@ -62,7 +62,7 @@ struct ProductMaps {
 /// A dot that reads one side through sliding windows: a convolution, or its gradient with respect to its
 /// input. Runs image by image.
 struct WindowProducts {
-  kernels::ValueIndex out = 0, x = 0, weights = 0;
+  kernels::ValueIndex out{}, x{}, weights{};
   std::int64_t x_base = 0, weights_base = 0;
   LoopNest batch;  ///< maps: x, weights, out
   kernels::cpu::WindowProduct product;
@@ -70,7 +70,7 @@ struct WindowProducts {
 
 /// A dot that folds over window positions: a convolution's weight gradient.
 struct WindowGradients {
-  kernels::ValueIndex out = 0, x = 0, other = 0;
+  kernels::ValueIndex out{}, x{}, other{};
   std::int64_t x_base = 0, other_base = 0;
   LoopNest batch;  ///< maps: x, other, out
   kernels::cpu::WindowGradient gradient;
@@ -88,7 +88,7 @@ struct Fold {
     /// Operands of all positions × a few contiguous outputs form a matrix, folded down its columns.
     kColumns,
   };
-  kernels::ValueIndex out = 0;
+  kernels::ValueIndex out{};
   kernels::Kind kind = kernels::Kind::kSum;
   std::int64_t count = 0;   ///< output elements
   std::int64_t length = 0;  ///< positions of the fold
@@ -112,14 +112,14 @@ struct Chain {
   /// Set if `when` requires a number that depends on the position alone (the key) to equal one of the
   /// output's indices: an output then visits only the positions whose key is that index.
   struct Key {
-    kernels::ValueIndex value = 0;
+    kernels::ValueIndex value{};
     DType dtype = DType::kI64;
     std::int64_t base = 0;
     LoopNest positions;       ///< one map: from the position to the value's element
     std::int64_t extent = 0;  ///< extent of the output's dimension that the key is compared with
     std::int64_t stride = 0;  ///< stride of that dimension, in output elements
   };
-  kernels::ValueIndex out = 0;
+  kernels::ValueIndex out{};
   DType dtype = DType::kF32;
   std::int64_t length = 0;
   StripProgram init, body;
@@ -129,11 +129,11 @@ struct Chain {
 /// Several values concatenated into one (concatenation.h): each piece is copied to its part.
 struct Concatenation {
   struct Piece {
-    kernels::ValueIndex from = 0;
+    kernels::ValueIndex from{};
     std::int64_t from_base = 0, to_base = 0;  ///< elements
     LoopNest nest;                            ///< maps: from, to
   };
-  kernels::ValueIndex out = 0;
+  kernels::ValueIndex out{};
   DType dtype = DType::kF32;
   std::vector<Piece> pieces;
 };
@@ -153,7 +153,7 @@ struct TiledProduct {
 
 /// A dot of another form that a device makes in tiles: `dot` without the values' addresses.
 struct TiledDot {
-  kernels::ValueIndex out = 0, a = 0, b = 0;
+  kernels::ValueIndex out{}, a{}, b{};
   kernels::cuda::Dot dot;
 };
 
@@ -161,7 +161,7 @@ struct TiledDot {
 /// the lanes of dgx-numerics(7), "Folds". A group folds 2,048 positions of an output into one part. Where an
 /// output has more, its parts are the items of another level, until there is one.
 struct TeamFold {
-  kernels::ValueIndex out = 0;
+  kernels::ValueIndex out{};
   std::int64_t count = 0;   ///< output elements
   std::int64_t length = 0;  ///< positions of the fold
   /// Neighbouring outputs, not positions, are neighbours in memory: 32 adjacent threads have 32 outputs.
@@ -178,7 +178,7 @@ struct TeamFold {
 /// A chain that acts only at the positions whose key is the output's index. 32 threads of a device, whose
 /// outputs share that index, look at 32 positions at a time.
 struct KeyedChain {
-  kernels::ValueIndex out = 0;
+  kernels::ValueIndex out{};
   Chain::Key key;
 };
 

@@ -34,20 +34,18 @@ struct OperationGraph {
   std::vector<kernels::ValueIndex> keep;  ///< must be in memory when the step ends, as next values must
   Plan plan;
   // One element per value each:
-  std::vector<kernels::ValueType> types = {};
-  std::vector<std::optional<std::vector<LinearAccess>>> linear = {};  ///< linear_accesses()
-  std::vector<std::optional<std::vector<StripAccess>>> strips = {};   ///< strip_accesses()
-  std::vector<bool> becomes_state = {};                               ///< it is an entry's next value
-  std::vector<bool> wanted = {};               ///< it must be in memory when the step ends
-  std::vector<bool> needed = {};               ///< something that is wanted depends on it
-  std::vector<bool> stored = {};               ///< it lies in memory, not only in registers
-  std::vector<std::size_t> operation_of = {};  ///< the operation that makes it, or kNone
+  kernels::ByValue<kernels::ValueType> types = {};
+  kernels::ByValue<std::optional<std::vector<LinearAccess>>> linear = {};  ///< linear_accesses()
+  kernels::ByValue<std::optional<std::vector<StripAccess>>> strips = {};   ///< strip_accesses()
+  kernels::ByValue<bool> becomes_state = {};                               ///< it is an entry's next value
+  kernels::ByValue<bool> wanted = {};               ///< it must be in memory when the step ends
+  kernels::ByValue<bool> needed = {};               ///< something that is wanted depends on it
+  kernels::ByValue<bool> stored = {};               ///< it lies in memory, not only in registers
+  kernels::ByValue<std::size_t> operation_of = {};  ///< the operation that makes it, or kNone
 
   [[nodiscard]] bool is_fused() const { return fusion == Fusion::kFused; }
   [[nodiscard]] bool is_on_device() const { return backend == Backend::kDevice; }
-  [[nodiscard]] const kernels::Primitive& at(kernels::ValueIndex v) const {
-    return plan.program->values[static_cast<std::size_t>(v)];
-  }
+  [[nodiscard]] const kernels::Primitive& at(kernels::ValueIndex v) const { return plan.program->values[v]; }
 };
 
 /// Puts the operations into `order`, which holds their old numbers; those that it leaves out are dropped.

@@ -50,8 +50,7 @@ Result<Plan> planned(OperationGraph graph) {
 void number_operations(OperationGraph& graph) {
   graph.operation_of.assign(graph.types.size(), OperationGraph::kNone);
   for (std::size_t o = 0; o < graph.plan.operations.size(); ++o) {
-    for (const ValueIndex v : values_of(graph.plan.operations[o]))
-      graph.operation_of[static_cast<std::size_t>(v)] = o;
+    for (const ValueIndex v : values_of(graph.plan.operations[o])) graph.operation_of[v] = o;
   }
 }
 
@@ -63,7 +62,7 @@ void reorder(OperationGraph& graph, const std::vector<std::size_t>& order) {
 }
 
 Status compile_lines(OperationGraph& graph) {
-  const std::vector<Primitive>& values = graph.plan.program->values;
+  const auto& values = graph.plan.program->values;
   for (const Primitive& value : values) graph.types.push_back({value.dtype, value.shape});
   graph.plan.compiled.resize(values.size());
   graph.plan.layouts.assign(values.size(), Layout::kRows);
@@ -71,43 +70,40 @@ Status compile_lines(OperationGraph& graph) {
   graph.strips.resize(values.size());
   graph.plan.checked.resize(values.size());
   graph.becomes_state.resize(values.size());
-  for (std::size_t v = 0; v < values.size(); ++v) {
-    if (values[v].next) {
-      const auto next = static_cast<std::size_t>(*values[v].next);
-      graph.becomes_state[next] = true;
-      graph.plan.checked[next] = values[next].dtype == DType::kF32;
+  for (const ValueIndex v : values.indices()) {
+    if (const auto next = values[v].next) {
+      graph.becomes_state[*next] = true;
+      graph.plan.checked[*next] = values[*next].dtype == DType::kF32;
     }
     if (values[v].kind == Kind::kInput) continue;
     auto compiled = kernels::compile(values[v], graph.types);
-    if (!compiled) return within("value " + std::to_string(v), std::move(compiled).error());
+    if (!compiled) return within("value " + std::to_string(to_number(v)), std::move(compiled).error());
     graph.linear[v] = linear_accesses(*compiled);
     graph.strips[v] = strip_accesses(*compiled);
     graph.plan.compiled[v] = std::move(compiled).value();
   }
   graph.wanted = graph.becomes_state;
-  for (const ValueIndex v : graph.keep) graph.wanted[static_cast<std::size_t>(v)] = true;
+  for (const ValueIndex v : graph.keep) graph.wanted[v] = true;
   return {};
 }
 
 void find_needed(OperationGraph& graph) {
-  graph.needed = graph.is_fused() ? graph.wanted : std::vector<bool>(graph.types.size(), true);
-  for (std::size_t v = graph.needed.size(); v-- > 0;) {
-    if (!graph.needed[v]) continue;
-    for (const auto& access : graph.plan.program->values[v].accesses)
-      graph.needed[static_cast<std::size_t>(access.value)] = true;
+  graph.needed = graph.is_fused() ? graph.wanted : kernels::ByValue<bool>(graph.types.size(), true);
+  for (std::size_t n = graph.needed.size(); n-- > 0;) {
+    if (!graph.needed[ValueIndex(n)]) continue;
+    for (const auto& access : graph.at(ValueIndex(n)).accesses) graph.needed[access.value] = true;
   }
 }
 
 void sink_updates(OperationGraph& graph) {
   const std::vector<Operation>& operations = graph.plan.operations;
-  std::vector<std::size_t> last_read(graph.types.size(), 0);
-  std::vector<bool> read(graph.types.size());  // by another operation
+  kernels::ByValue<std::size_t> last_read(graph.types.size(), 0);
+  kernels::ByValue<bool> read(graph.types.size());  // by another operation
   for (std::size_t o = 0; o < operations.size(); ++o) {
     for (const ValueIndex v : values_of(operations[o])) {
       for (const auto& access : graph.at(v).accesses) {
-        const auto value = static_cast<std::size_t>(access.value);
-        last_read[value] = std::max(last_read[value], o);
-        if (graph.operation_of[value] != o) read[value] = true;
+        last_read[access.value] = std::max(last_read[access.value], o);
+        if (graph.operation_of[access.value] != o) read[access.value] = true;
       }
     }
   }
@@ -117,12 +113,12 @@ void sink_updates(OperationGraph& graph) {
     order.push_back(o);
     position[o] = o;
     const auto values = values_of(operations[o]);
-    const bool only_updates = std::none_of(values.begin(), values.end(),
-                                           [&](ValueIndex v) { return read[static_cast<std::size_t>(v)]; });
+    const bool only_updates =
+        std::none_of(values.begin(), values.end(), [&](ValueIndex v) { return read[v]; });
     for (const ValueIndex entry : only_updates ? entries : std::vector<ValueIndex>{}) {
       const auto next = graph.at(entry).next;
       const bool made_here = next && std::find(values.begin(), values.end(), *next) != values.end();
-      if (made_here) position[o] = std::max(position[o], last_read[static_cast<std::size_t>(entry)]);
+      if (made_here) position[o] = std::max(position[o], last_read[entry]);
     }
   }
   // Operations sunk to a position come after the one that stayed there: they may overwrite what it reads.
@@ -133,11 +129,11 @@ void sink_updates(OperationGraph& graph) {
 }
 
 void find_stored(OperationGraph& graph) {
-  graph.stored = graph.is_fused() ? graph.wanted : std::vector<bool>(graph.types.size(), true);
-  for (std::size_t v = 0; v < graph.types.size(); ++v) {
-    for (const auto& access : graph.plan.program->values[v].accesses) {
-      const auto value = static_cast<std::size_t>(access.value);
-      if (graph.needed[v] && graph.operation_of[v] != graph.operation_of[value]) graph.stored[value] = true;
+  graph.stored = graph.is_fused() ? graph.wanted : kernels::ByValue<bool>(graph.types.size(), true);
+  for (const ValueIndex v : graph.types.indices()) {
+    for (const auto& access : graph.at(v).accesses) {
+      if (graph.needed[v] && graph.operation_of[v] != graph.operation_of[access.value])
+        graph.stored[access.value] = true;
     }
   }
 }
@@ -146,7 +142,7 @@ void note_uses(OperationGraph& graph) {
   for (Operation& operation : graph.plan.operations) {
     const std::vector<ValueIndex> values = values_of(operation);
     for (const ValueIndex v : values) {
-      if (graph.stored[static_cast<std::size_t>(v)]) operation.writes.push_back(v);
+      if (graph.stored[v]) operation.writes.push_back(v);
       for (const auto& access : graph.at(v).accesses) {
         if (std::find(values.begin(), values.end(), access.value) == values.end())
           operation.reads.push_back(access.value);

@@ -69,13 +69,13 @@ enum class Fusion : std::uint8_t { kFused, kEveryValue };
 struct Plan {
   /// The program as the passes have rewritten it: shapes may have their channels last (channels_last.h).
   std::shared_ptr<const program::Program> program;
-  std::vector<kernels::CompiledPrimitive> compiled;  ///< one per value; inputs are left empty
-  std::vector<Operation> operations;                 ///< in execution order
+  kernels::ByValue<kernels::CompiledPrimitive> compiled;  ///< one per value; inputs are left empty
+  std::vector<Operation> operations;                      ///< in execution order
   std::vector<Section> sections;
   std::vector<SlicedOperations> sliced;
-  std::vector<Placement> placements;         ///< one per value
-  std::vector<bool> checked;                 ///< one per value: it becomes f32 state, which must be finite
-  std::vector<Layout> layouts;               ///< one per value
+  kernels::ByValue<Placement> placements;
+  kernels::ByValue<bool> checked;  ///< one per value: it becomes f32 state, which must be finite
+  kernels::ByValue<Layout> layouts;
   std::vector<kernels::ValueIndex> entries;  ///< the state inputs, in order of entry name
   std::int64_t arena_bytes = 0;
   std::int64_t slice_bytes = 0;  ///< slice memory of one thread

@@ -23,10 +23,8 @@ double arithmetic_of(const kernels::CompiledPrimitive& compiled, const kernels::
 double bytes_of_operation(const Operation& operation, const program::Program& program) {
   const std::set<ValueIndex> reads(operation.reads.begin(), operation.reads.end());
   double bytes = 0;
-  for (const ValueIndex v : reads)
-    bytes += static_cast<double>(bytes_of(program.values[static_cast<std::size_t>(v)]));
-  for (const ValueIndex v : operation.writes)
-    bytes += static_cast<double>(bytes_of(program.values[static_cast<std::size_t>(v)]));
+  for (const ValueIndex v : reads) bytes += static_cast<double>(bytes_of(program.values[v]));
+  for (const ValueIndex v : operation.writes) bytes += static_cast<double>(bytes_of(program.values[v]));
   return bytes;
 }
 
@@ -50,12 +48,9 @@ std::vector<OperationProfile> operation_profiles(const Plan& plan, std::span<con
     one.values = values_of(operation);
     one.seconds = seconds[o];
     one.bytes = bytes_of_operation(operation, program);
-    for (const ValueIndex v : one.values) {
-      const auto value = static_cast<std::size_t>(v);
-      one.arithmetic += arithmetic_of(plan.compiled[value], program.values[value]);
-    }
-    if (!one.values.empty())
-      one.provenance = program.values[static_cast<std::size_t>(one.values.front())].provenance;
+    for (const ValueIndex v : one.values)
+      one.arithmetic += arithmetic_of(plan.compiled[v], program.values[v]);
+    if (!one.values.empty()) one.provenance = program.values[one.values.front()].provenance;
     out.push_back(std::move(one));
   }
   return out;

@@ -194,15 +194,14 @@ class ReadThrough {
   explicit ReadThrough(const program::Program& program) : program_(program) {
     for (const Primitive& value : program_.values) types_.push_back({value.dtype, value.shape});
     readers_.resize(program_.values.size());
-    for (std::size_t v = 0; v < program_.values.size(); ++v) {
-      for (const Access& access : program_.values[v].accesses)
-        readers_[static_cast<std::size_t>(access.value)].push_back(v);
+    for (const ValueIndex v : program_.values.indices()) {
+      for (const Access& access : program_.values[v].accesses) readers_[access.value].push_back(v);
       if (program_.values[v].next) becomes_state_.push_back(*program_.values[v].next);
     }
   }
 
   program::Program run() {
-    for (std::size_t v = 0; v < program_.values.size(); ++v) {
+    for (const ValueIndex v : program_.values.indices()) {
       if (is_copy(v)) pass_by(v);
     }
     return std::move(program_);
@@ -210,26 +209,25 @@ class ReadThrough {
 
  private:
   /// True for a map that only copies f32 elements, and that no state entry becomes.
-  [[nodiscard]] bool is_copy(std::size_t v) const {
+  [[nodiscard]] bool is_copy(ValueIndex v) const {
     const Primitive& value = program_.values[v];
     if (std::find(value.shape.begin(), value.shape.end(), 0) != value.shape.end()) return false;
     return value.kind == Kind::kMap && value.steps.empty() && value.dtype == DType::kF32 &&
            value.accesses.size() == 1 && is_plain(value.accesses[0]) &&
-           types_[static_cast<std::size_t>(value.accesses[0].value)].dtype == DType::kF32 &&
-           std::find(becomes_state_.begin(), becomes_state_.end(), static_cast<ValueIndex>(v)) ==
-               becomes_state_.end();
+           types_[value.accesses[0].value].dtype == DType::kF32 &&
+           std::find(becomes_state_.begin(), becomes_state_.end(), v) == becomes_state_.end();
   }
 
-  void pass_by(std::size_t copy) {
-    std::vector<std::pair<std::size_t, Primitive>> changed;
-    for (const std::size_t reader : readers_[copy]) {
+  void pass_by(ValueIndex copy) {
+    std::vector<std::pair<ValueIndex, Primitive>> changed;
+    for (const ValueIndex reader : readers_[copy]) {
       const auto whole = concatenation_of(program_.values[reader]);
       auto line = whole ? concatenating_through(program_.values[reader], *whole, copy)
                         : reading_through(program_.values[reader], copy);
       if (!line) return;
       changed.emplace_back(reader, std::move(*line));
     }
-    const auto source = static_cast<std::size_t>(program_.values[copy].accesses[0].value);
+    const ValueIndex source = program_.values[copy].accesses[0].value;
     for (auto& [reader, line] : changed) {
       program_.values[reader] = std::move(line);
       readers_[source].push_back(reader);
@@ -237,7 +235,7 @@ class ReadThrough {
   }
 
   /// A product that reads the copy, rewritten to read the copied value.
-  std::optional<Primitive> reading_through(const Primitive& line, std::size_t copy) const {
+  std::optional<Primitive> reading_through(const Primitive& line, ValueIndex copy) const {
     if (line.kind != Kind::kDot ||
         !std::all_of(line.accesses.begin(), line.accesses.end(), [](const auto& a) { return is_plain(a); })) {
       return std::nullopt;
@@ -247,7 +245,7 @@ class ReadThrough {
     std::vector<std::optional<Digits>> digits;
     for (const Access& access : line.accesses) {
       digits.emplace_back();
-      if (access.value != static_cast<ValueIndex>(copy)) continue;
+      if (access.value != copy) continue;
       digits.back() = digits_of(flat_element(access, from.shape), from.iteration_shape(), split);
       if (!digits.back()) return std::nullopt;
     }
@@ -270,9 +268,9 @@ class ReadThrough {
 
   /// A concatenation that takes one piece from a copy, rewritten to take it from the copied value.
   std::optional<Primitive> concatenating_through(const Primitive& line, const ConcatenationForm& whole,
-                                                 std::size_t copy) const {
+                                                 ValueIndex copy) const {
     const auto reads_copy = [&](const ConcatenationForm::Piece& piece) {
-      return line.accesses[piece.access].value == static_cast<ValueIndex>(copy);
+      return line.accesses[piece.access].value == copy;
     };
     const bool divides = std::any_of(line.accesses.begin(), line.accesses.end(), [](const Access& access) {
       return std::any_of(access.coordinates.begin(), access.coordinates.end(),
@@ -282,7 +280,7 @@ class ReadThrough {
       return std::nullopt;
     // Every piece must lie inside its source: an index beyond a row of the copy, which gives the fill, would
     // otherwise be taken for an element of the next row.
-    if (!recognise_concatenation(0, line, types_)) return std::nullopt;
+    if (!recognise_concatenation({}, line, types_)) return std::nullopt;
     const auto piece = *std::find_if(whole.pieces.begin(), whole.pieces.end(), reads_copy);
     const Primitive alone = line_of_piece(line, whole, piece);
     const Primitive& from = program_.values[copy];
@@ -318,7 +316,7 @@ class ReadThrough {
       step.operands[0].index = split.first_part(along);
       step.operands[1].integer /= inner;
     }
-    if (!recognise_concatenation(0, changed, types_)) return std::nullopt;
+    if (!recognise_concatenation({}, changed, types_)) return std::nullopt;
     return changed;
   }
 
@@ -336,12 +334,12 @@ class ReadThrough {
     const auto compiled = kernels::compile(line, types_);
     if (!compiled.ok()) return std::nullopt;
     const auto accesses = linear_accesses(*compiled);
-    return accesses ? recognise_matmul(0, *compiled, *accesses) : std::nullopt;
+    return accesses ? recognise_matmul({}, *compiled, *accesses) : std::nullopt;
   }
 
   program::Program program_;
-  std::vector<kernels::ValueType> types_;          // by value
-  std::vector<std::vector<std::size_t>> readers_;  // by value
+  kernels::ByValue<kernels::ValueType> types_;
+  kernels::ByValue<std::vector<ValueIndex>> readers_;
   std::vector<ValueIndex> becomes_state_;
 };
 

@@ -95,7 +95,7 @@ std::optional<Matmul> recognise_matmul(ValueIndex value, const CompiledPrimitive
 }
 
 std::optional<ColumnSum> recognise_column_sum(const program::Program& program, const Matmul& matmul) {
-  const auto& one = program.values[static_cast<std::size_t>(matmul.a)];
+  const auto& one = program.values[matmul.a];
   const bool is_one = one.kind == Kind::kInput && one.source.kind == kernels::Source::Kind::kConstant &&
                       one.source.of == std::vector<std::string>{"0x1p0"};
   const bool single_batch = matmul.batch.extents == Shape{1};

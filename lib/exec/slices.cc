@@ -49,9 +49,7 @@ class Slicer {
   }
 
  private:
-  [[nodiscard]] const CompiledPrimitive& compiled(ValueIndex v) const {
-    return plan_.compiled[static_cast<std::size_t>(v)];
-  }
+  [[nodiscard]] const CompiledPrimitive& compiled(ValueIndex v) const { return plan_.compiled[v]; }
   [[nodiscard]] std::int64_t bytes(ValueIndex v) const { return bytes_of(graph_.at(v)); }
 
   /// Finds the number of slices that keeps most bytes in caches, preferring those whose slices fit the
@@ -148,9 +146,8 @@ class Slicer {
   /// update in place may not run ahead.
   bool runs_by_slices(const Operation& operation, std::size_t o, std::int64_t slices) const {
     for (const ValueIndex v : values_[o]) {
-      if (!prefix(compiled(v).iteration, slices) || graph_.becomes_state[static_cast<std::size_t>(v)])
-        return false;
-      if (plan_.layouts[static_cast<std::size_t>(v)] != Layout::kRows) return false;
+      if (!prefix(compiled(v).iteration, slices) || graph_.becomes_state[v]) return false;
+      if (plan_.layouts[v] != Layout::kRows) return false;
     }
     const std::int64_t size = compiled(values_[o].front()).count / slices;
     if (const auto* maps = on_cpu<Maps>(operation)) {
@@ -191,7 +188,7 @@ class Slicer {
 
   /// True if all that value v, made by operation o, reads of the run's values is in v's own slice.
   bool reads_own_slice(const SlicedOperations& run, std::size_t o, ValueIndex v) const {
-    const auto& accesses = graph_.strips[static_cast<std::size_t>(v)];
+    const auto& accesses = graph_.strips[v];
     if (!accesses) return false;
     return std::all_of(accesses->begin(), accesses->end(), [&](const StripAccess& access) {
       if (!is_made_by(run, o, access.plain.value)) return true;

@@ -111,8 +111,8 @@ GuardedCoordinate StripCompiler::guard(const kernels::CompiledCoordinate& coordi
 std::int32_t StripCompiler::index(bool is_fold, std::size_t dimension) {
   const bool is_inner = is_fold == (along_ == Along::kFold);
   if (is_inner) named_[dimension] = true;
-  return add_register(
-      {is_inner ? Source::kIndex : Source::kOuter, Type::kInteger, DType::kI64, -1, 0, dimension});
+  return add_register({is_inner ? Source::kIndex : Source::kOuter, Type::kInteger, DType::kI64,
+                       kernels::kNoValue, 0, dimension});
 }
 
 std::int32_t StripCompiler::accumulator() {
@@ -134,9 +134,11 @@ std::int32_t StripCompiler::operand(const CompiledOperand& operand, const std::v
     default: break;
   }
   if (operand.type == NumberType::kFloat) {
-    return add_register({Source::kLiteral, Type::kFloat, DType::kF32, -1, 0, 0, operand.literal.real});
+    return add_register(
+        {Source::kLiteral, Type::kFloat, DType::kF32, kernels::kNoValue, 0, 0, operand.literal.real});
   }
-  return add_register({Source::kLiteral, Type::kInteger, DType::kI64, -1, 0, 0, operand.literal.integer});
+  return add_register(
+      {Source::kLiteral, Type::kInteger, DType::kI64, kernels::kNoValue, 0, 0, operand.literal.integer});
 }
 
 std::int32_t StripCompiler::as_type(std::int32_t reg, Type type) {
@@ -172,8 +174,8 @@ std::optional<std::int32_t> StripCompiler::exact_inverse(std::int32_t reg) {
   int exponent = 0;
   const float mantissa = std::frexp(std::get<float>(divisor.literal), &exponent);
   if (std::fabs(mantissa) != 0.5F || exponent < -124 || exponent > 126) return std::nullopt;
-  return add_register(
-      {Source::kLiteral, Type::kFloat, DType::kF32, -1, 0, 0, 1 / std::get<float>(divisor.literal)});
+  return add_register({Source::kLiteral, Type::kFloat, DType::kF32, kernels::kNoValue, 0, 0,
+                       1 / std::get<float>(divisor.literal)});
 }
 
 std::int32_t StripCompiler::step(const CompiledStep& step, const std::vector<std::int32_t>& steps) {
@@ -425,8 +427,7 @@ void StripCompiler::point() {
       continue;
     }
     const std::int64_t stride = program_.nest.strides[reg.map].back();
-    program_.pointed.push_back(
-        {r, static_cast<std::size_t>(reg.value), reg.map, reg.base, reg.size, splat ? 0 : stride * reg.size});
+    program_.pointed.push_back({r, reg.map, reg.value, reg.base, reg.size, splat ? 0 : stride * reg.size});
   }
   program_.walked = std::move(walked);
 }

@@ -46,7 +46,7 @@ struct StripRegister {
   Source source = Source::kScratch;
   kernels::cpu::StripType type = kernels::cpu::StripType::kFloat;
   DType dtype = DType::kF32;  ///< the value's type in memory
-  kernels::ValueIndex value = -1;
+  kernels::ValueIndex value = kernels::kNoValue;
   std::int64_t base = 0;
   std::size_t map = 0;  ///< index into LoopNest::strides; for kIndex and kOuter the dimension
   kernels::Literal literal = 0.0F;
@@ -78,7 +78,8 @@ struct StripProgram {
   std::vector<kernels::cpu::StripInstruction> instructions;
   /// A register that is read or written in memory where it lies: an address, set for each row and strip.
   struct Pointed {
-    std::size_t reg, value, map;
+    std::size_t reg, map;
+    kernels::ValueIndex value;
     std::int64_t base;
     std::int64_t size;  ///< bytes of an element
     std::int64_t step;  ///< bytes from an element of the strip to the next
@@ -186,7 +187,7 @@ class StripScratch {
  public:
   /// Memory and flags for programs of up to `registers` registers over `values` values.
   void prepare(std::size_t registers, std::size_t values);
-  [[nodiscard]] std::vector<std::uint32_t>& flags() { return flags_; }
+  [[nodiscard]] kernels::ByValue<std::uint32_t>& flags() { return flags_; }
 
  private:
   friend class StripRunner;
@@ -199,7 +200,7 @@ class StripScratch {
   std::vector<Held> held_;  // by register: the indices it holds
   std::vector<std::int64_t> row_base_;
   std::vector<std::uint8_t*> row_address_;  // by number in StripProgram::pointed
-  std::vector<std::uint32_t> flags_;
+  kernels::ByValue<std::uint32_t> flags_;
   std::vector<std::int64_t> outer_offsets_;  // by map
   std::vector<std::int64_t> places_;         // a strip's elements in memory; -1: outside
 };
@@ -210,7 +211,7 @@ class StripRunner {
  public:
   /// `values`: each value's memory. `offsets`, by map: elements to add to a register's base (for values in
   /// strips, the strip's offset); or null.
-  StripRunner(const StripProgram& program, void* const* values, const std::int64_t* offsets,
+  StripRunner(const StripProgram& program, const kernels::ByValue<void*>& values, const std::int64_t* offsets,
               StripScratch& scratch);
 
   /// Moves the outer indices to row-major position `position`, or to the next position.
@@ -249,7 +250,7 @@ class StripRunner {
   void run_strip(std::int64_t start, std::int64_t count, void* result);
 
   const StripProgram& program_;
-  void* const* values_;
+  const kernels::ByValue<void*>& values_;
   const std::int64_t* offsets_;
   StripScratch& scratch_;
   std::int64_t row_ = 0;

@@ -72,8 +72,8 @@ void StripScratch::prepare(std::size_t registers, std::size_t values) {
   places_.resize(static_cast<std::size_t>(kStripLength));
 }
 
-StripRunner::StripRunner(const StripProgram& program, void* const* values, const std::int64_t* offsets,
-                         StripScratch& scratch)
+StripRunner::StripRunner(const StripProgram& program, const kernels::ByValue<void*>& values,
+                         const std::int64_t* offsets, StripScratch& scratch)
     : program_(program), values_(values), offsets_(offsets), scratch_(scratch) {
   if (!program.outer.extents.empty()) {
     scratch.outer_offsets_.resize(program.outer.strides.size());
@@ -86,7 +86,7 @@ StripRunner::StripRunner(const StripProgram& program, void* const* values, const
     const StripRegister& reg = program.registers[r];
     void* own = memory + r * kRegisterStride;
     if (reg.source == Source::kLiteral) own = const_cast<std::uint8_t*>(program.literals[r].data());
-    if (reg.source == Source::kFlag) own = &scratch.flags_[static_cast<std::size_t>(reg.value)];
+    if (reg.source == Source::kFlag) own = &scratch.flags_[reg.value];
     scratch.pointers_[r] = own;
     scratch.splatted_[r] = nullptr;
     scratch.held_[r] = {};

@@ -122,9 +122,9 @@ class Descent {
       return end(
           "all values of the step agree: one side's state after the step does not follow from its own "
           "values");
-    value_ = static_cast<kernels::ValueIndex>(*at);
+    value_ = kernels::ValueIndex(*at);
     const bool input = line().kind == kernels::Kind::kInput;
-    result_.value = {value_, std::string(kernels::name_of(line().kind)),
+    result_.value = {*at, std::string(kernels::name_of(line().kind)),
                      input ? source_text(line().source) : line().provenance};
     if (honest_ == nullptr) return {};
     DGX_TRY(const auto honest, honest_->values(*result_.step));
@@ -156,16 +156,14 @@ class Descent {
     return {};
   }
 
-  [[nodiscard]] const kernels::Primitive& line() const {
-    return files_.program->values[static_cast<std::size_t>(value_)];
-  }
+  [[nodiscard]] const kernels::Primitive& line() const { return files_.program->values[value_]; }
 
   const TaskFiles& files_;
   DiffSide& ours_;
   DiffSide& theirs_;
   SegmentReplay* honest_;
   DiffResult& result_;
-  kernels::ValueIndex value_ = 0;
+  kernels::ValueIndex value_{};
   Tensor our_numbers_;
   Tensor their_numbers_;
 };

@@ -108,7 +108,7 @@ Result<std::vector<Digest>> DiffSide::values(std::int64_t step) {
 }
 
 Result<Tensor> DiffSide::value(std::int64_t step, kernels::ValueIndex value) {
-  if (trace_ && trace_->numbers && trace_->values->step == step && trace_->numbers->value == value)
+  if (trace_ && trace_->numbers && trace_->values->step == step && trace_->numbers->value == to_number(value))
     return trace_->numbers->tensor;
   DGX_TRY(const auto claimed, values(step));
   for (SegmentReplay* const replay : replays_) {

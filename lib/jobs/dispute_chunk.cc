@@ -36,7 +36,7 @@ Result<manifest::ChunkReference> chunk_reference(const program::Program& program
                                                  std::int64_t part) {
   const auto input = program::find_state_input(program, name);
   if (!input) return usage_error(fmt::format("--chunk {}: the program has no such entry", name));
-  const kernels::Primitive& line = program.values[static_cast<std::size_t>(*input)];
+  const kernels::Primitive& line = program.values[*input];
   DGX_TRY(const std::int64_t count, element_count(line.shape));
   const auto bytes = static_cast<std::uint64_t>(count) * size_of(line.dtype);
   const auto parts = static_cast<std::int64_t>(merkle::tensor_part_count(bytes));
@@ -45,7 +45,7 @@ Result<manifest::ChunkReference> chunk_reference(const program::Program& program
   DGX_TRY(const auto leaves, merkle::program_leaves(program::print_program(program)));
   manifest::ChunkReference out;
   out.part = part;
-  out.line.index = *input;
+  out.line.index = to_number(*input);
   out.line.text = program::print_line(line, *input);
   DGX_TRY(out.line.path, merkle::inclusion_path(leaves, static_cast<std::uint64_t>(*input)));
   return out;
@@ -55,7 +55,7 @@ Result<protocol::Message> answer_chunk(const protocol::Game& game, const State& 
                                        const std::string& location, const std::optional<std::string>& store) {
   const manifest::ChunkReference& wanted = *game.dispute().challenge.body.chunk;
   DGX_TRY(const kernels::Primitive line,
-          program::parse_line(wanted.line.text, static_cast<kernels::ValueIndex>(wanted.line.index)));
+          program::parse_line(wanted.line.text, kernels::ValueIndex(wanted.line.index)));
   const std::string& name = line.source.name;
   const Entry* const entry = find_entry(state, name);
   if (entry == nullptr) return malformed(fmt::format("the committed state has no entry {}", name));

@@ -69,7 +69,7 @@ Status write_bytes(const std::string& path, std::span<const ByteView> parts) {
 
 std::string step_file(std::int64_t step) { return fmt::format("step-{}.json", step); }
 std::string state_file(std::int64_t step) { return fmt::format("{}{}", kStatePrefix, step); }
-std::string value_file(std::int64_t step, std::int64_t value) {
+std::string value_file(std::int64_t step, kernels::ValueIndex value) {
   return fmt::format("value-{}-{}", step, value);
 }
 
@@ -156,7 +156,7 @@ std::optional<State> DisputeNotes::state(const program::Program& program, std::i
   State out;
   std::size_t size = 0;
   for (const kernels::ValueIndex input : program::state_inputs(program)) {
-    const kernels::Primitive& line = program.values[static_cast<std::size_t>(input)];
+    const kernels::Primitive& line = program.values[input];
     size += out.emplace_back(Entry{line.source.name, Tensor(line.dtype, line.shape)}).tensor.bytes().size();
   }
   const auto text = read_file(at(state_file(step)), size);
@@ -173,9 +173,9 @@ std::optional<State> DisputeNotes::state(const program::Program& program, std::i
 }
 
 std::optional<Tensor> DisputeNotes::value(const program::Program& program, std::int64_t step,
-                                          std::int64_t value, const Digest& digest) const {
+                                          kernels::ValueIndex value, const Digest& digest) const {
   if (!exists(at(value_file(step, value)))) return std::nullopt;
-  const kernels::Primitive& line = program.values[static_cast<std::size_t>(value)];
+  const kernels::Primitive& line = program.values[value];
   Tensor out(line.dtype, line.shape);
   const auto text = read_file(at(value_file(step, value)), out.bytes().size());
   if (!text.ok() || text->size() != out.bytes().size()) return std::nullopt;
@@ -204,7 +204,7 @@ Status DisputeNotes::keep(std::int64_t step, const State& state) const {
   return write_bytes(at(state_file(step)), parts);
 }
 
-Status DisputeNotes::keep(std::int64_t step, std::int64_t value, const Tensor& tensor) const {
+Status DisputeNotes::keep(std::int64_t step, kernels::ValueIndex value, const Tensor& tensor) const {
   DGX_CHECK(make_folders());
   const ByteView bytes = tensor.bytes();
   return write_bytes(at(value_file(step, value)), {&bytes, 1});

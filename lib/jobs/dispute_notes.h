@@ -49,12 +49,12 @@ class DisputeNotes {
   [[nodiscard]] std::optional<State> state(const program::Program& program, std::int64_t step,
                                            const Digest& digest) const;
   [[nodiscard]] std::optional<Tensor> value(const program::Program& program, std::int64_t step,
-                                            std::int64_t value, const Digest& digest) const;
+                                            kernels::ValueIndex value, const Digest& digest) const;
 
   [[nodiscard]] Status keep(const SegmentNotes& notes) const;
   [[nodiscard]] Status keep(std::int64_t step, const StepNotes& notes) const;
   [[nodiscard]] Status keep(std::int64_t step, const State& state) const;
-  [[nodiscard]] Status keep(std::int64_t step, std::int64_t value, const Tensor& tensor) const;
+  [[nodiscard]] Status keep(std::int64_t step, kernels::ValueIndex value, const Tensor& tensor) const;
 
  private:
   /// nullopt if the note is not there, or not this party's.

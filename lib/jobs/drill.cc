@@ -54,11 +54,11 @@ Result<Drill> parse_drill(std::string_view text) {
   const auto element = number("element");
   const auto bit = number("bit");
   const bool complete = words.size() == 4 && step && op && element && bit;
-  if (!complete || *op > std::numeric_limits<kernels::ValueIndex>::max() || *bit > 63) {
+  if (!complete || *op > std::numeric_limits<std::int32_t>::max() || *bit > 63) {
     return usage_error("drill: '" + std::string(text) + "' has neither form", std::string(kForms));
   }
   drill.step = *step;
-  drill.fault = {static_cast<kernels::ValueIndex>(*op), *element, static_cast<int>(*bit)};
+  drill.fault = {kernels::ValueIndex(*op), *element, static_cast<int>(*bit)};
   return drill;
 }
 
@@ -106,18 +106,18 @@ Status DrilledExecutor::step() {
   return faulty_now() ? executor_.trace(drill_->fault, {}) : executor_.step();
 }
 
-Status DrilledExecutor::trace(const std::function<Status(std::int32_t value, const TensorView&)>& visit) {
+Status DrilledExecutor::trace(const program::ValueVisitor& visit) {
   if (faulty_now()) return executor_.trace(drill_->fault, visit);
   if (!lazy_now()) return executor_.trace(visit);
   DGX_TRY(const State claimed, claimed_after(1));
-  std::vector<const Tensor*> becomes(files_.program->values.size(), nullptr);
+  kernels::ByValue<const Tensor*> becomes(files_.program->values.size(), nullptr);
   for (const kernels::Primitive& input : files_.program->values) {
     if (!input.next) continue;
     const Entry* entry = find_entry(claimed, input.source.name);
-    if (entry != nullptr) becomes[static_cast<std::size_t>(*input.next)] = &entry->tensor;
+    if (entry != nullptr) becomes[*input.next] = &entry->tensor;
   }
-  DGX_CHECK(executor_.trace([&](std::int32_t value, const TensorView& numbers) -> Status {
-    const Tensor* entry = becomes[static_cast<std::size_t>(value)];
+  DGX_CHECK(executor_.trace([&](kernels::ValueIndex value, const TensorView& numbers) -> Status {
+    const Tensor* entry = becomes[value];
     return visit(value, entry != nullptr ? entry->view() : numbers);
   }));
   return executor_.load(claimed);

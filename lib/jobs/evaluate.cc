@@ -53,8 +53,9 @@ Status check_counts(const program::Program& program, const manifest::Task& task)
   const std::size_t wanted = classifies(task) ? (task.loss.ignore ? 2 : 1) : 0;
   const std::size_t size = program.values.size();
   for (std::size_t n = 1; n <= wanted; ++n) {
-    if (size <= n || program.values[size - 1 - n].dtype != DType::kI64 ||
-        program.values[size - 1 - n].shape != Shape{task.batch}) {
+    const auto value = kernels::ValueIndex(size - 1 - n);
+    if (size <= n || program.values[value].dtype != DType::kI64 ||
+        program.values[value].shape != Shape{task.batch}) {
       return malformed("evaluation program: value " + std::to_string(n) +
                        " before the last must be i64 [batch]");
     }
@@ -67,10 +68,10 @@ Status check_counts(const program::Program& program, const manifest::Task& task)
 Status check_test_labels(const program::Program& program, const manifest::Task& task,
                          const bundle::Dataset& data) {
   const auto range = label_range(data, task.loss);
-  const auto best =
-      std::find_if(program.values.rbegin(), program.values.rend(),
-                   [](const kernels::Primitive& line) { return line.kind == kernels::Kind::kArgmax; });
-  if (!classifies(task) || !range || best == program.values.rend()) return {};
+  const kernels::Primitive* best = nullptr;
+  for (const kernels::Primitive& line : program.values)
+    if (line.kind == kernels::Kind::kArgmax) best = &line;
+  if (!classifies(task) || !range || best == nullptr) return {};
   const std::int64_t classes = *element_count(best->fold);
   if (range->low >= 0 && range->high < classes) return {};
   return malformed("labels range from " + std::to_string(range->low) + " to " + std::to_string(range->high) +
@@ -93,13 +94,14 @@ struct Totals {
       targets = weight;
       return;
     }
-    const auto sum = [&](kernels::ValueIndex value) {
+    const auto sum = [&](int before) {
+      const auto value = kernels::ValueIndex(to_number(last) - before);
       const auto numbers = evaluator.value(value).as<std::int64_t>().first(count);
       return std::accumulate(numbers.begin(), numbers.end(), std::int64_t{0});
     };
-    correct += sum(last - 1);
+    correct += sum(1);
     const std::int64_t counted =
-        task.loss.ignore ? sum(last - 2) : static_cast<std::int64_t>(count) * targets_in(task);
+        task.loss.ignore ? sum(2) : static_cast<std::int64_t>(count) * targets_in(task);
     targets += counted;
     weight += task.loss.ignore ? counted : static_cast<std::int64_t>(count);
   }
@@ -129,7 +131,6 @@ Result<EvaluateResult> evaluate(const EvaluateOptions& options, const JobContext
   DGX_CHECK(evaluator->load(stored.state));
 
   const std::int64_t samples = data.x.shape()[0];
-  const auto last_value = static_cast<kernels::ValueIndex>(program->values.size()) - 1;
   Totals totals;
   context.progress.start("evaluating", samples);
   for (std::int64_t first = 0; first < samples; first += task.batch) {
@@ -137,7 +138,7 @@ Result<EvaluateResult> evaluate(const EvaluateOptions& options, const JobContext
     DGX_TRY(const Tensor y, batch_of(data.y.view(), first, task.batch));
     DGX_CHECK(evaluator->run(x.view(), y.view()));
     const auto count = static_cast<std::size_t>(std::min(task.batch, samples - first));
-    totals.add(*evaluator, last_value, task, count);
+    totals.add(*evaluator, program->values.last(), task, count);
     context.progress.update(first);
   }
   context.progress.finish();

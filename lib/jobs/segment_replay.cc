@@ -186,7 +186,7 @@ Result<std::vector<NamedDigest>> SegmentReplay::entries_now() const {
   DGX_TRY(const merkle::StateDigests digests, replay_->digests(source_.context().threads));
   std::vector<NamedDigest> out;
   for (const kernels::ValueIndex input : program::state_inputs(*files_.program)) {
-    const kernels::Primitive& line = files_.program->values[static_cast<std::size_t>(input)];
+    const kernels::Primitive& line = files_.program->values[input];
     out.push_back({line.source.name, digests.tensors[out.size()]});
   }
   return out;
@@ -195,13 +195,13 @@ Result<std::vector<NamedDigest>> SegmentReplay::entries_now() const {
 std::vector<NamedDigest> SegmentReplay::entries_from(std::span<const Digest> values) const {
   std::vector<NamedDigest> out;
   for (const kernels::ValueIndex input : program::state_inputs(*files_.program)) {
-    const kernels::Primitive& line = files_.program->values[static_cast<std::size_t>(input)];
+    const kernels::Primitive& line = files_.program->values[input];
     out.push_back({line.source.name, values[static_cast<std::size_t>(line.next.value_or(input))]});
   }
   return out;
 }
 
-Status SegmentReplay::trace(std::int64_t step, const std::set<std::int64_t>& kept) {
+Status SegmentReplay::trace(std::int64_t step, const std::set<kernels::ValueIndex>& kept) {
   DGX_CHECK(go_to(step));
   const bool known = steps_.contains(step);
   StepNotes notes;
@@ -210,7 +210,7 @@ Status SegmentReplay::trace(std::int64_t step, const std::set<std::int64_t>& kep
   }
   ++replayed_;
   position_.reset();
-  const Status traced = replay_->trace([&](std::int32_t value, const TensorView& numbers) -> Status {
+  const Status traced = replay_->trace([&](kernels::ValueIndex value, const TensorView& numbers) -> Status {
     if (!known) notes.values.push_back(merkle::tensor_digest(numbers));
     if (kept.contains(value)) values_.insert_or_assign({step, value}, Tensor(numbers));
     return {};
@@ -292,9 +292,8 @@ Result<Tensor> SegmentReplay::value(std::int64_t step, kernels::ValueIndex value
     auto noted = notes_->value(*files_.program, step, value, notes->values[static_cast<std::size_t>(value)]);
     if (noted) return *std::move(noted);
   }
-  std::set<std::int64_t> kept{value};
-  for (const kernels::Access& access : files_.program->values[static_cast<std::size_t>(value)].accesses)
-    kept.insert(access.value);
+  std::set<kernels::ValueIndex> kept{value};
+  for (const kernels::Access& access : files_.program->values[value].accesses) kept.insert(access.value);
   DGX_CHECK(trace(step, kept));
   const auto traced = values_.find({step, value});
   if (traced == values_.end())
@@ -329,7 +328,7 @@ Result<Tensor> SegmentReplay::entry(std::int64_t step, std::string_view name) {
   if (!input) return malformed(fmt::format("the program has no entry {}", name));
   DGX_CHECK(replay_segment());
   if (states_->broken && step == *states_->broken + 1) {
-    return value(step - 1, files_.program->values[static_cast<std::size_t>(*input)].next.value_or(*input));
+    return value(step - 1, files_.program->values[*input].next.value_or(*input));
   }
   DGX_CHECK(go_to(step));
   DGX_TRY(const State state, replay_->state());

@@ -116,7 +116,7 @@ class SegmentReplay final : public protocol::Party {
   /// Takes step `step` value by value: notes the digests of its values and of the states around it, unless
   /// they are known, and keeps the numbers of the values in `kept`. After a step that gives a state which is
   /// not finite, the digests are noted all the same and position_ is unknown.
-  [[nodiscard]] Status trace(std::int64_t step, const std::set<std::int64_t>& kept);
+  [[nodiscard]] Status trace(std::int64_t step, const std::set<kernels::ValueIndex>& kept);
   /// The notes of a step: known, read from an earlier process's, or traced now.
   [[nodiscard]] Result<const StepNotes*> step_notes(std::int64_t step);
   /// The digests of the entries that the executor holds.
@@ -141,7 +141,7 @@ class SegmentReplay final : public protocol::Party {
   std::map<std::int64_t, StepNotes> steps_;
   std::set<std::int64_t> new_steps_;  // those traced here, not read from notes
   std::vector<manifest::VerdictRow> rows_;
-  std::map<std::pair<std::int64_t, std::int64_t>, Tensor> values_;
+  std::map<std::pair<std::int64_t, kernels::ValueIndex>, Tensor> values_;
 };
 
 /// Opens row `index`: the row with its audit path to the root of all rows.

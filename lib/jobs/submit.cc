@@ -333,7 +333,7 @@ Result<SubmitResult> estimate_task(const std::string& path, const JobContext& co
   DGX_TRY(const TaskFiles files, open_task(path, std::nullopt, context.trust));
   SubmitResult out{files.task.id, files.body(), program::cost_of(*files.program), files.segments.count(), 0};
   for (const kernels::ValueIndex v : program::state_inputs(*files.program)) {
-    const auto& entry = files.program->values[static_cast<std::size_t>(v)];
+    const auto& entry = files.program->values[v];
     DGX_TRY(const std::int64_t count, element_count(entry.shape));
     if (entry.source.name.starts_with("model/")) out.parameters += count;
   }

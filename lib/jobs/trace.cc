@@ -30,8 +30,7 @@ Status check_places(const TraceOptions& options, const TaskFiles& files) {
 /// Adds the digests of step `--step`'s values to the trace, and the numbers of `--value`.
 Status add_values(const TraceOptions& options, SegmentReplay& replay, bundle::Trace& trace) {
   if (options.value) {  // first: this traces the step, and so gives the digests, too
-    const auto value = static_cast<kernels::ValueIndex>(*options.value);
-    DGX_TRY(Tensor numbers, replay.value(*options.step, value));
+    DGX_TRY(Tensor numbers, replay.value(*options.step, kernels::ValueIndex(*options.value)));
     trace.numbers = {*options.value, std::move(numbers)};
   }
   DGX_TRY(auto digests, replay.values(*options.step));

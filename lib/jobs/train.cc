@@ -240,7 +240,7 @@ Status check_drill(const Drill& drill, const TaskFiles& files) {
   if (drill.step >= files.body().steps) {
     return usage_error("drill: the task has steps 0 to " + std::to_string(files.body().steps - 1));
   }
-  if (static_cast<std::size_t>(drill.fault.value) >= files.program->values.size()) {
+  if (!files.program->values.contains(drill.fault.value)) {
     return usage_error("drill: the program has values 0 to " +
                        std::to_string(files.program->values.size() - 1));
   }

@@ -32,7 +32,7 @@ std::pair<int, std::string> place_of(const Primitive& primitive) {
     case Source::Kind::kState: return {0, primitive.source.name};
     case Source::Kind::kBatch: return {1, primitive.source.name};
     case Source::Kind::kSchedule: return {2, ""};
-    case Source::Kind::kConstant: return {3, program::print_line(primitive, 0)};
+    case Source::Kind::kConstant: return {3, program::print_line(primitive, {})};
     case Source::Kind::kUniform: return {4, ""};
   }
   return {5, ""};
@@ -42,11 +42,11 @@ std::pair<int, std::string> place_of(const Primitive& primitive) {
 
 ValueIndex Builder::append(Primitive primitive) {
   std::string provenance = std::exchange(primitive.provenance, {});
-  const auto [known, is_new] = by_text_.try_emplace(program::print_line(primitive, 0), size());
+  const auto [known, is_new] = by_text_.try_emplace(program::print_line(primitive, {}), values().next());
   if (!is_new) return known->second;
   primitive.provenance = std::move(provenance);
   program_.values.push_back(std::move(primitive));
-  return size() - 1;
+  return values().last();
 }
 
 ValueIndex Builder::state(std::string name, DType dtype, Shape shape) {
@@ -73,45 +73,38 @@ ValueIndex Builder::uniform(Shape shape) {
       input({Source::Kind::kUniform, std::to_string(random_inputs_++), {}}, DType::kF32, std::move(shape)));
 }
 
-void Builder::set_next(ValueIndex state, ValueIndex next) {
-  program_.values[static_cast<std::size_t>(state)].next = next;
-}
+void Builder::set_next(ValueIndex state, ValueIndex next) { program_.values[state].next = next; }
 
 program::Program Builder::finish(const std::vector<ValueIndex>& outputs) const {
-  const auto at = [](auto& items, ValueIndex value) -> decltype(auto) {
-    return items[static_cast<std::size_t>(value)];
-  };
-  const auto count = program_.values.size();
-  std::vector<bool> needed(count, false);
+  kernels::ByValue<bool> needed(values().size(), false);
   std::vector<ValueIndex> open = outputs;
-  for (ValueIndex value = 0; value < size(); ++value) {
-    if (at(program_.values, value).next) open.insert(open.end(), {value, *at(program_.values, value).next});
+  for (const ValueIndex value : values().indices()) {
+    if (const auto next = values()[value].next) open.insert(open.end(), {value, *next});
   }
   while (!open.empty()) {
     const ValueIndex value = open.back();
     open.pop_back();
-    if (needed[static_cast<std::size_t>(value)]) continue;
-    needed[static_cast<std::size_t>(value)] = true;
-    for (const Access& access : at(program_.values, value).accesses) open.push_back(access.value);
+    if (needed[value]) continue;
+    needed[value] = true;
+    for (const Access& access : values()[value].accesses) open.push_back(access.value);
   }
 
   std::vector<ValueIndex> order;
-  for (ValueIndex value = 0; value < size(); ++value) {
+  for (const ValueIndex value : values().indices()) {
     const bool is_output = std::find(outputs.begin(), outputs.end(), value) != outputs.end();
-    if (needed[static_cast<std::size_t>(value)] && !is_output) order.push_back(value);
+    if (needed[value] && !is_output) order.push_back(value);
   }
-  std::stable_sort(order.begin(), order.end(), [&](ValueIndex a, ValueIndex b) {
-    return place_of(at(program_.values, a)) < place_of(at(program_.values, b));
-  });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](ValueIndex a, ValueIndex b) { return place_of(values()[a]) < place_of(values()[b]); });
   order.insert(order.end(), outputs.begin(), outputs.end());
 
-  std::vector<ValueIndex> number(count, -1);
-  for (std::size_t n = 0; n < order.size(); ++n) at(number, order[n]) = static_cast<ValueIndex>(n);
+  kernels::ByValue<ValueIndex> number(values().size(), kernels::kNoValue);
+  for (std::size_t n = 0; n < order.size(); ++n) number[order[n]] = ValueIndex(n);
   program::Program result;
   for (const ValueIndex value : order) {
-    Primitive primitive = at(program_.values, value);
-    for (Access& access : primitive.accesses) access.value = at(number, access.value);
-    if (primitive.next) primitive.next = at(number, *primitive.next);
+    Primitive primitive = values()[value];
+    for (Access& access : primitive.accesses) access.value = number[access.value];
+    if (primitive.next) primitive.next = number[*primitive.next];
     result.values.push_back(std::move(primitive));
   }
   return result;

@@ -33,12 +33,8 @@ class Builder {
   [[nodiscard]] std::int64_t random_inputs() const { return random_inputs_; }
   void set_next(kernels::ValueIndex state, kernels::ValueIndex next);
 
-  [[nodiscard]] const kernels::Primitive& at(kernels::ValueIndex value) const {
-    return program_.values[static_cast<std::size_t>(value)];
-  }
-  [[nodiscard]] kernels::ValueIndex size() const {
-    return static_cast<kernels::ValueIndex>(program_.values.size());
-  }
+  /// The values so far, with the numbers that append() returned.
+  [[nodiscard]] const kernels::ByValue<kernels::Primitive>& values() const { return program_.values; }
 
   /// The program: values that neither a state entry's `next` nor one of `outputs` needs are dropped, inputs
   /// come first (state entries by name, batch, schedule, constants, random inputs), the rest keeps its order,

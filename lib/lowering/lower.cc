@@ -184,7 +184,7 @@ std::vector<std::size_t> ready_sources(LoweringState& state) {
     const auto& gradient = state.graph.gradients[n];
     if (!gradient || !state.is_defined(*gradient)) continue;
     const TensorForm& parameter = state.form(state.graph.sources[n].tensor);
-    if (parameter.splat || !state.builder.at(parameter.value).next) ready.push_back(n);
+    if (parameter.splat || !state.builder.values()[parameter.value].next) ready.push_back(n);
   }
   return ready;
 }
@@ -222,8 +222,8 @@ Status finish_entries(LoweringState& state) {
       return usage_error("model: buffer " + name + " changes its type or shape");
     builder.set_next(buffer.value, next.value);
   }
-  for (ValueIndex value = 0; value < builder.size(); ++value) {
-    const kernels::Primitive& entry = builder.at(value);
+  for (const ValueIndex value : builder.values().indices()) {
+    const kernels::Primitive& entry = builder.values()[value];
     const bool is_state =
         entry.kind == kernels::Kind::kInput && entry.source.kind == kernels::Source::Kind::kState;
     if (is_state && !entry.next) builder.set_next(value, value);
@@ -245,11 +245,11 @@ void define_counters(Builder& builder, const LossForms& loss) {
 Result<Program> checked(Program program, ProgramRole role) {
   Status status = program::check_program(program, role);
   if (!status.ok()) return internal_error("lowering: " + status.error().message);
-  for (std::size_t n = 0; n < program.values.size(); ++n) {
-    const std::string line = program::print_line(program.values[n], static_cast<ValueIndex>(n));
+  for (const ValueIndex v : program.values.indices()) {
+    const std::string line = program::print_line(program.values[v], v);
     if (line.size() > program::kMaxLineBytes)
-      return usage_error(fmt::format("lowering: line {} ({}) has {} bytes, at most {} allowed", n,
-                                     program.values[n].provenance, line.size(), program::kMaxLineBytes));
+      return usage_error(fmt::format("lowering: line {} ({}) has {} bytes, at most {} allowed", v,
+                                     program.values[v].provenance, line.size(), program::kMaxLineBytes));
   }
   return program;
 }

@@ -24,7 +24,7 @@ std::vector<std::string> schedule_names(const OptimizerSpec& spec) {
 }
 
 TensorForm form_at(const Builder& builder, ValueIndex value) {
-  return value_form(value, builder.at(value).dtype, builder.at(value).shape);
+  return value_form(value, builder.values()[value].dtype, builder.values()[value].shape);
 }
 
 TensorForm sum_of_squares(Builder& builder, const TensorForm& gradient) {
@@ -67,7 +67,7 @@ Expression OptimizerLowering::decayed(LineWriter& line, const TensorForm& gradie
 }
 
 void OptimizerLowering::update(const std::string& name, ValueIndex state, const TensorForm& gradient) {
-  const TensorForm fitting = reshaped(builder_, "gradient " + name, gradient, builder_.at(state).shape);
+  const TensorForm fitting = reshaped(builder_, "gradient " + name, gradient, builder_.values()[state].shape);
   spec_.kind == OptimizerSpec::Kind::kSgd ? sgd(name, state, fitting) : adam(name, state, fitting);
 }
 

@@ -80,10 +80,10 @@ class Merger {
   Merger(const Program& program, std::size_t outputs)
       : values_(program.values), outputs_(outputs), readers_(values_.size(), 0) {
     for (const Primitive& line : values_) {
-      for (const Access& access : line.accesses) ++readers_[static_cast<std::size_t>(access.value)];
-      if (line.next) readers_[static_cast<std::size_t>(*line.next)] += 2;  // must stay
+      for (const Access& access : line.accesses) ++readers_[access.value];
+      if (line.next) readers_[*line.next] += 2;  // must stay
     }
-    for (std::size_t n = values_.size() - outputs; n < values_.size(); ++n) readers_[n] += 2;
+    for (const ValueIndex v : values_.indices(ValueIndex(values_.size() - outputs))) readers_[v] += 2;
   }
 
   Program run() {
@@ -92,18 +92,18 @@ class Merger {
       }
     }
     Builder builder;
-    std::vector<ValueIndex> number;
+    kernels::ByValue<ValueIndex> number;
     for (const Primitive& line : values_) number.push_back(append(builder, line, number));
-    for (std::size_t n = 0; n < values_.size(); ++n) {
-      if (values_[n].next) builder.set_next(number[n], number[static_cast<std::size_t>(*values_[n].next)]);
+    for (const ValueIndex v : values_.indices()) {
+      if (values_[v].next) builder.set_next(number[v], number[*values_[v].next]);
     }
     return builder.finish(
         std::vector<ValueIndex>(number.end() - static_cast<std::ptrdiff_t>(outputs_), number.end()));
   }
 
  private:
-  static ValueIndex append(Builder& builder, Primitive line, const std::vector<ValueIndex>& number) {
-    for (Access& access : line.accesses) access.value = number[static_cast<std::size_t>(access.value)];
+  static ValueIndex append(Builder& builder, Primitive line, const kernels::ByValue<ValueIndex>& number) {
+    for (Access& access : line.accesses) access.value = number[access.value];
     line.next.reset();
     return builder.append(std::move(line));
   }
@@ -112,7 +112,7 @@ class Merger {
     if (line.kind != Kind::kMap || line.iteration || line.steps.empty() || reads_by_access(line))
       return false;
     for (std::size_t n = 0; n < line.accesses.size(); ++n) {
-      const auto value = static_cast<std::size_t>(line.accesses[n].value);
+      const ValueIndex value = line.accesses[n].value;
       const Primitive& producer = values_[value];
       const bool fits = producer.kind == Kind::kMap && producer.dtype == DType::kF32 &&
                         readers_[value] == 1 && !producer.iteration && !producer.steps.empty() &&
@@ -132,22 +132,22 @@ class Merger {
 
   [[nodiscard]] bool is_within_caps(const Primitive& line) const {
     const auto byte_size = [&](ValueIndex value) {
-      const Primitive& read = values_[static_cast<std::size_t>(value)];
+      const Primitive& read = values_[value];
       auto count = element_count(read.shape);
       return (count ? *count : 0) * static_cast<std::int64_t>(size_of(read.dtype));
     };
     return line.steps.size() <= program::kMaxSteps && line.accesses.size() <= program::kMaxAccesses &&
            program::check_leaves(line, byte_size).ok() &&
-           program::print_line(line, 65535).size() <= program::kMaxLineBytes - 64;
+           program::print_line(line, ValueIndex{65535}).size() <= program::kMaxLineBytes - 64;
   }
 
   void account(const Primitive& line, int change) {
-    for (const Access& access : line.accesses) readers_[static_cast<std::size_t>(access.value)] += change;
+    for (const Access& access : line.accesses) readers_[access.value] += change;
   }
 
-  std::vector<Primitive> values_;
+  kernels::ByValue<Primitive> values_;
   std::size_t outputs_;
-  std::vector<int> readers_;
+  kernels::ByValue<int> readers_;
 };
 
 }  // namespace

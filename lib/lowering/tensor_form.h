@@ -15,7 +15,7 @@ struct TensorForm {
   DType dtype = DType::kF32;
   Shape shape;
   std::optional<kernels::Literal> splat;
-  kernels::ValueIndex value = 0;
+  kernels::ValueIndex value{};
   Shape value_shape;  ///< the value's own
   Shape base;         ///< the shape that coordinates index: value_shape, or another of equal count
   /// One for each dimension of `base`. They may reach outside it only if there is a fill.

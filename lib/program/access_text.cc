@@ -163,7 +163,7 @@ Result<Access> parse_access(std::string_view text) {
   Cursor in(text);
   Access access;
   DGX_TRY(const std::int64_t value, in.natural(65535));
-  access.value = static_cast<kernels::ValueIndex>(value);
+  access.value = kernels::ValueIndex(value);
   if (in.take("@")) {
     DGX_TRY(access.view, parse_view(in));
   }

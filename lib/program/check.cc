@@ -267,13 +267,11 @@ Status check_input(const Primitive& line, std::int64_t count, Inputs& inputs) {
   return malformed("src: unknown");
 }
 
-using Table = std::vector<ValueType>;
-
-const ValueType& at(const Table& table, ValueIndex value) { return table[static_cast<std::size_t>(value)]; }
+using Table = kernels::ByValue<ValueType>;
 
 Status check_access(const Access& access, const Primitive& line, const Table& table) {
   if (access.view && access.view->empty()) return malformed("a view without dimensions cannot be written");
-  const Shape& sizes = access.view ? *access.view : at(table, access.value).shape;
+  const Shape& sizes = access.view ? *access.view : table[access.value].shape;
   for (std::size_t n = 0; n < access.coordinates.size(); ++n) {
     Status status = check_coordinate(access.coordinates[n], sizes[n], access.fill.has_value(), line);
     if (!status.ok()) return within(fmt::format("coordinate {}", n), status.error());
@@ -287,10 +285,8 @@ Status check_operation(const Primitive& line, const Table& table) {
   if (line.accesses.size() > kMaxAccesses)
     return malformed(fmt::format("x: more than {} accesses", kMaxAccesses));
   for (std::size_t n = 0; n < line.accesses.size(); ++n) {
-    if (const ValueIndex value = line.accesses[n].value;
-        value < 0 || value >= static_cast<ValueIndex>(table.size())) {
+    if (const ValueIndex value = line.accesses[n].value; !table.contains(value))
       return malformed(fmt::format("x: access {}: value {} is not defined before", n, value));
-    }
   }
   DGX_TRY([[maybe_unused]] const auto compiled, kernels::compile(line, table));
   for (std::size_t n = 0; n < line.accesses.size(); ++n) {
@@ -300,7 +296,7 @@ Status check_operation(const Primitive& line, const Table& table) {
   DGX_CHECK(Usage(line).check());
   if (line.kind == Kind::kChain && !line.init) return malformed("init: is missing");
   return check_leaves(line, [&](ValueIndex value) {
-    const ValueType& type = at(table, value);
+    const ValueType& type = table[value];
     return *element_count(type.shape) * static_cast<std::int64_t>(size_of(type.dtype));
   });
 }
@@ -308,9 +304,8 @@ Status check_operation(const Primitive& line, const Table& table) {
 Status check_next(const Primitive& line, const Table& table) {
   if (!line.next) return {};
   const ValueIndex next = *line.next;
-  if (next < 0 || next >= static_cast<ValueIndex>(table.size()))
-    return malformed(fmt::format("next: there is no value {}", next));
-  const ValueType& type = at(table, next);
+  if (!table.contains(next)) return malformed(fmt::format("next: there is no value {}", next));
+  const ValueType& type = table[next];
   if (type.dtype == line.dtype && type.shape == line.shape) return {};
   return malformed(fmt::format("next: value {} is {} {}, the entry {} {}", next, name_of(type.dtype),
                                to_string(type.shape), name_of(line.dtype), to_string(line.shape)));
@@ -320,8 +315,8 @@ Status check_next(const Primitive& line, const Table& table) {
 /// schedule and random numbers follow.
 Status check_counter(const Program& program) {
   const ValueIndex step = *find_state_input(program, "step");
-  const ValueIndex next = *program.values[static_cast<std::size_t>(step)].next;
-  const Primitive& line = program.values[static_cast<std::size_t>(next)];
+  const ValueIndex next = *program.values[step].next;
+  const Primitive& line = program.values[next];
   Primitive expected;
   expected.dtype = DType::kI64;
   expected.accesses = {Access{step, std::nullopt, {}, std::nullopt}};
@@ -336,7 +331,7 @@ Status check_counter(const Program& program) {
 }  // namespace
 
 Status check_program(const Program& program, ProgramRole role) {
-  const std::vector<Primitive>& lines = program.values;
+  const auto& lines = program.values;
   if (lines.empty()) return malformed("program: is empty");
   if (lines.size() > kMaxLines) return malformed(fmt::format("program: more than {} lines", kMaxLines));
   Table table;
@@ -349,14 +344,14 @@ Status check_program(const Program& program, ProgramRole role) {
     DGX_CHECK(add_line(totals, line, *count));
     return line.kind == Kind::kInput ? check_input(line, *count, inputs) : check_operation(line, table);
   };
-  for (std::size_t n = 0; n < lines.size(); ++n) {
-    if (Status status = check_line(lines[n]); !status.ok())
-      return within(fmt::format("line {}", n), status.error());
-    table.push_back({lines[n].dtype, lines[n].shape});
+  for (const ValueIndex v : lines.indices()) {
+    if (Status status = check_line(lines[v]); !status.ok())
+      return within(fmt::format("line {}", v), status.error());
+    table.push_back({lines[v].dtype, lines[v].shape});
   }
-  for (std::size_t n = 0; n < lines.size(); ++n) {
-    if (Status status = check_next(lines[n], table); !status.ok())
-      return within(fmt::format("line {}", n), status.error());
+  for (const ValueIndex v : lines.indices()) {
+    if (Status status = check_next(lines[v], table); !status.ok())
+      return within(fmt::format("line {}", v), status.error());
   }
   DGX_CHECK(check_nesting(inputs.entries));
   if (role == ProgramRole::kTraining) {

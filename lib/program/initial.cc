@@ -16,10 +16,6 @@ namespace {
 
 constexpr std::string_view kModelPrefix = "model/";
 
-const Primitive& at(const Program& program, kernels::ValueIndex value) {
-  return program.values[static_cast<std::size_t>(value)];
-}
-
 /// The rule by which one entry starts: dgx-numerics(7), "Initial weights".
 struct Rule {
   enum class Kind { kUniform, kNormal, kConstant };
@@ -32,7 +28,7 @@ const Primitive* weight_of(const Program& program, const std::string& name) {
   const std::size_t dot = name.rfind('.');
   if (dot == std::string::npos) return nullptr;
   const auto found = find_state_input(program, name.substr(0, dot) + ".weight");
-  return found ? &at(program, *found) : nullptr;
+  return found ? &program.values[*found] : nullptr;
 }
 
 /// Number of inputs that one output of the layer sees.
@@ -66,7 +62,7 @@ MaybeRule resnet_rule(const Primitive& weight, std::string_view last) {
 std::int64_t count_blocks(const Program& program) {
   std::int64_t blocks = 0;
   for (const auto value : state_inputs(program)) {
-    const std::string& name = at(program, value).source.name;
+    const std::string& name = program.values[value].source.name;
     if (name.starts_with(kModelPrefix) && name.ends_with(".attn.c_proj.weight")) ++blocks;
   }
   return blocks;
@@ -112,8 +108,8 @@ void apply(const Rule& rule, std::uint64_t seed, std::uint32_t ordinal, Tensor& 
 State zero_state(const Program& program) {
   State state;
   for (const auto value : state_inputs(program)) {
-    state.push_back(
-        {at(program, value).source.name, Tensor(at(program, value).dtype, at(program, value).shape)});
+    state.push_back({program.values[value].source.name,
+                     Tensor(program.values[value].dtype, program.values[value].shape)});
   }
   return state;
 }
@@ -132,7 +128,7 @@ Result<State> initial_state(const Program& program, std::uint64_t seed, ModelKin
 Status check_state(const Program& program, const State& state) {
   const auto inputs = state_inputs(program);
   for (std::size_t n = 0; n < std::max(inputs.size(), state.size()); ++n) {
-    const Primitive* wanted = n < inputs.size() ? &at(program, inputs[n]) : nullptr;
+    const Primitive* wanted = n < inputs.size() ? &program.values[inputs[n]] : nullptr;
     const Entry* given = n < state.size() ? &state[n] : nullptr;
     if (wanted && (!given || given->name > wanted->source.name))
       return malformed(fmt::format("state: entry '{}' is missing", wanted->source.name));

@@ -63,7 +63,7 @@ void print_input(const Primitive& primitive, json::Object& out) {
   out["src"] = print_source(primitive.source);
   if (!primitive.source.of.empty())
     out["of"] = json::Array(primitive.source.of.begin(), primitive.source.of.end());
-  if (primitive.next) out["next"] = *primitive.next;
+  if (primitive.next) out["next"] = to_number(*primitive.next);
 }
 
 void print_operation(const Primitive& primitive, json::Object& out) {
@@ -122,7 +122,7 @@ void read_input(json::Fields& in, Primitive& out) {
   if (has_list) out.source.of = read_texts(in, "of", kMaxOf, &any_text);
   if (has_list && out.source.of.empty()) in.fail("of", "is empty");
   if (out.source.kind == Source::Kind::kState && in.has("next")) {
-    out.next = static_cast<kernels::ValueIndex>(in.integer("next", 0, 65535));
+    out.next = kernels::ValueIndex(in.integer("next", 0, 65535));
   }
 }
 
@@ -142,7 +142,7 @@ Result<Primitive> read_fields(const json::Value& value, kernels::ValueIndex numb
   json::Fields in(value, "value");
   Primitive out;
   out.kind = read_kind(in);
-  (void)in.integer("v", number, number);
+  (void)in.integer("v", to_number(number), to_number(number));
   auto dtype = dtype_from_name(in.string("t"));
   if (!dtype) in.fail("t", dtype.error().message);
   if (dtype) out.dtype = *dtype;
@@ -157,7 +157,7 @@ Result<Primitive> read_fields(const json::Value& value, kernels::ValueIndex numb
 
 std::string print_line(const Primitive& primitive, kernels::ValueIndex value) {
   json::Object out;
-  out["v"] = value;
+  out["v"] = to_number(value);
   out["k"] = kernels::name_of(primitive.kind);
   out["t"] = name_of(primitive.dtype);
   out["s"] = integers(primitive.shape);

@@ -15,8 +15,8 @@ using kernels::ValueIndex;
 
 std::string print_program(const Program& program) {
   std::string text;
-  ValueIndex value = 0;
-  for (const Primitive& primitive : program.values) text += print_line(primitive, value++) + '\n';
+  for (const ValueIndex value : program.values.indices())
+    text += print_line(program.values[value], value) + '\n';
   return text;
 }
 
@@ -30,7 +30,7 @@ Result<Program> parse_program(std::string_view text) {
   for (const std::string_view line : lines_of(text)) {
     if (program.values.size() == kMaxLines)
       return malformed(fmt::format("program: more than {} lines", kMaxLines));
-    DGX_TRY(Primitive primitive, parse_line(line, static_cast<ValueIndex>(program.values.size())));
+    DGX_TRY(Primitive primitive, parse_line(line, program.values.next()));
     program.values.push_back(std::move(primitive));
   }
   return program;
@@ -56,22 +56,20 @@ Digest program_root(const Program& program) { return program_root(print_program(
 
 std::optional<ValueIndex> find_state_input(const Program& program, std::string_view name) {
   for (const ValueIndex value : state_inputs(program)) {
-    if (program.values[static_cast<std::size_t>(value)].source.name == name) return value;
+    if (program.values[value].source.name == name) return value;
   }
   return std::nullopt;
 }
 
 std::vector<ValueIndex> state_inputs(const Program& program) {
-  const auto at = [&](ValueIndex value) -> const Primitive& {
-    return program.values[static_cast<std::size_t>(value)];
-  };
   std::vector<ValueIndex> inputs;
-  for (ValueIndex value = 0; value < static_cast<ValueIndex>(program.values.size()); ++value) {
-    if (at(value).kind == kernels::Kind::kInput && at(value).source.kind == Source::Kind::kState)
+  for (const ValueIndex value : program.values.indices()) {
+    const Primitive& line = program.values[value];
+    if (line.kind == kernels::Kind::kInput && line.source.kind == Source::Kind::kState)
       inputs.push_back(value);
   }
-  std::sort(inputs.begin(), inputs.end(),
-            [&](ValueIndex a, ValueIndex b) { return at(a).source.name < at(b).source.name; });
+  std::ranges::sort(inputs, {},
+                    [&](ValueIndex v) -> const std::string& { return program.values[v].source.name; });
   return inputs;
 }
 

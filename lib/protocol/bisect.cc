@@ -45,7 +45,7 @@ Result<std::optional<std::int64_t>> first_divergent_element(const TensorView& ou
 Result<manifest::JudgedScalar> last_operation(const program::Program& program, Party& party,
                                               std::int64_t step, kernels::ValueIndex value,
                                               std::int64_t element, std::string claimed) {
-  const kernels::Primitive& line = program.values[static_cast<std::size_t>(value)];
+  const kernels::Primitive& line = program.values[value];
   DGX_TRY(const Tensor replayed, party.value(step, value));
   const std::string here = bits_text(replayed.view(), element);
   if (line.kind == kernels::Kind::kInput) {
@@ -55,13 +55,13 @@ Result<manifest::JudgedScalar> last_operation(const program::Program& program, P
     out.claimed = std::move(claimed);
     return out;
   }
-  std::vector<Tensor> operands(program.values.size());
+  kernels::ByValue<Tensor> operands(program.values.size());
   for (const kernels::Access& access : line.accesses) {
-    DGX_TRY(operands[static_cast<std::size_t>(access.value)], party.value(step, access.value));
+    DGX_TRY(operands[access.value], party.value(step, access.value));
   }
-  std::vector<TensorView> views;
+  kernels::ByValue<TensorView> views;
   for (const Tensor& operand : operands) views.push_back(operand.view());
-  std::vector<kernels::ValueType> types;
+  kernels::ByValue<kernels::ValueType> types;
   for (const kernels::Primitive& other : program.values) types.push_back({other.dtype, other.shape});
   DGX_TRY(const auto compiled, kernels::compile(line, types));
   DGX_TRY(const auto trace, kernels::trace_element(compiled, views, element, {}));

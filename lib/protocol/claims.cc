@@ -56,7 +56,7 @@ Result<kernels::Primitive> open_line(const OpenedLine& opened, const manifest::T
                                            static_cast<std::uint64_t>(task.program.lines), opened.path);
   if (!root.ok()) return within(where, root.error());
   if (*root != task.program.root) return malformed(where + ": is not in the task's program");
-  auto line = program::parse_line(opened.text, static_cast<kernels::ValueIndex>(opened.index));
+  auto line = program::parse_line(opened.text, kernels::ValueIndex(opened.index));
   if (!line.ok()) return line;
   const auto count = element_count(line->shape);
   if (!count.ok() || *count == 0) return malformed(where + ": s: has no elements");
@@ -112,7 +112,7 @@ Judgement judge_missing(const Step& step, const OpenedLine& opened, const merkle
 Judgement judge_entry_digest(const Step& step, const EntryClaim& claim, const EntryPost& shown) {
   const auto line = open_line(shown.line, step.task);
   if (!line.ok()) return fails(line.error());
-  const std::int32_t next = *line->next;
+  const kernels::ValueIndex next = *line->next;
   const auto root =
       merkle::root_from_path(merkle::value_leaf(*claim.digest), static_cast<std::uint64_t>(next),
                              static_cast<std::uint64_t>(step.task.program.lines), *claim.path);
@@ -224,7 +224,7 @@ Result<Number> input_number(const Step& step, const kernels::Primitive& line, st
   return malformed("this claim does not cover state inputs");
 }
 
-std::string element_text(std::int64_t value, std::int64_t element) {
+std::string element_text(kernels::ValueIndex value, std::int64_t element) {
   return fmt::format("value {} element {}", value, element);
 }
 
@@ -238,7 +238,7 @@ Judgement judge_input(const Step& step, const kernels::Primitive& line, std::int
                   not_computed("input", *right, claimed, line.dtype));
 }
 
-Judgement judge_element(const Step& step, const kernels::Primitive& line, std::int64_t value,
+Judgement judge_element(const Step& step, const kernels::Primitive& line, kernels::ValueIndex value,
                         std::int64_t element, const Number& claimed, const OperationClaim& claim) {
   auto opened = OpenedValues::create(claim.operands, step.table, step.task.program.lines);
   if (!opened.ok()) return fails(opened.error());
@@ -250,7 +250,7 @@ Judgement judge_element(const Step& step, const kernels::Primitive& line, std::i
                   judged_scalar(trace, line, posted_text(claimed, line.dtype)));
 }
 
-Judgement judge_position(const Step& step, const kernels::Primitive& line, std::int64_t value,
+Judgement judge_position(const Step& step, const kernels::Primitive& line, kernels::ValueIndex value,
                          std::int64_t element, const FoldLevels::Position& position,
                          const OperationClaim& claim) {
   auto opened = OpenedValues::create(claim.operands, step.table, step.task.program.lines);

@@ -58,13 +58,13 @@ struct Step {
 [[nodiscard]] Judgement judge_input(const Step& step, const kernels::Primitive& line, std::int64_t element,
                                     const kernels::Number& claimed, const InputClaim& claim);
 /// Claim: an element of a map is not what its operands give.
-[[nodiscard]] Judgement judge_element(const Step& step, const kernels::Primitive& line, std::int64_t value,
-                                      std::int64_t element, const kernels::Number& claimed,
-                                      const OperationClaim& claim);
+[[nodiscard]] Judgement judge_element(const Step& step, const kernels::Primitive& line,
+                                      kernels::ValueIndex value, std::int64_t element,
+                                      const kernels::Number& claimed, const OperationClaim& claim);
 /// Claim: a running result of a fold is not what the one before it and the position's operands give.
-[[nodiscard]] Judgement judge_position(const Step& step, const kernels::Primitive& line, std::int64_t value,
-                                       std::int64_t element, const FoldLevels::Position& position,
-                                       const OperationClaim& claim);
+[[nodiscard]] Judgement judge_position(const Step& step, const kernels::Primitive& line,
+                                       kernels::ValueIndex value, std::int64_t element,
+                                       const FoldLevels::Position& position, const OperationClaim& claim);
 /// Claim: the state after the step has a number that is not finite.
 [[nodiscard]] Judgement judge_non_finite(const Step& step, const NonFiniteClaim& claim);
 

@@ -24,7 +24,8 @@ namespace {
 /// One element's fold, recomputed a part at a time.
 class Recomputed {
  public:
-  Recomputed(const kernels::CompiledPrimitive& line, std::span<const TensorView> values, std::int64_t element)
+  Recomputed(const kernels::CompiledPrimitive& line, const kernels::ByValue<TensorView>& values,
+             std::int64_t element)
       : line_(line), values_(values), element_(element), type_(kernels::running_type(line)) {}
 
   /// The running results after positions [begin, end), from the one before them.
@@ -123,9 +124,9 @@ class Recomputed {
  private:
   class Memory final : public kernels::ValueSource {
    public:
-    explicit Memory(std::span<const TensorView> values) : values_(values) {}
+    explicit Memory(const kernels::ByValue<TensorView>& values) : values_(values) {}
     Number element(kernels::ValueIndex value, std::int64_t index) override {
-      const TensorView& view = values_[static_cast<std::size_t>(value)];
+      const TensorView& view = values_[value];
       if (view.dtype == DType::kF32) return Number::of(view.as<float>()[static_cast<std::size_t>(index)]);
       if (view.dtype == DType::kU8)
         return Number::of(static_cast<std::int64_t>(view.bytes[static_cast<std::size_t>(index)]));
@@ -133,7 +134,7 @@ class Recomputed {
     }
 
    private:
-    std::span<const TensorView> values_;
+    const kernels::ByValue<TensorView>& values_;
   };
   Result<Running> start() const {
     Memory memory(values_);
@@ -141,7 +142,7 @@ class Recomputed {
   }
 
   const kernels::CompiledPrimitive& line_;
-  std::span<const TensorView> values_;
+  const kernels::ByValue<TensorView>& values_;
   std::int64_t element_;
   NumberType type_;
 };
@@ -149,7 +150,7 @@ class Recomputed {
 }  // namespace
 
 Result<std::vector<Running>> fold_numbers(const kernels::CompiledPrimitive& line,
-                                          std::span<const TensorView> values, std::int64_t element,
+                                          const kernels::ByValue<TensorView>& values, std::int64_t element,
                                           const FoldList& list) {
   const Recomputed fold(line, values, element);
   switch (list.what) {

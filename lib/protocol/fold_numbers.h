@@ -1,7 +1,6 @@
 #pragma once
 
 #include <array>
-#include <span>
 #include <vector>
 
 #include "dgx/kernels/compiled.h"
@@ -19,10 +18,10 @@ namespace dgx::protocol {
   return kernels::apply_scalar(kernels::ScalarOp::kAdd, both);
 }
 
-/// The entries of `list` for one element of a fold, from the values that its line reads (indexed by value;
-/// others may be empty). Cost: the fold up to the end of the list.
+/// The entries of `list` for one element of a fold, from the values that its line reads; others may be empty.
+/// Cost: the fold up to the end of the list.
 [[nodiscard]] Result<std::vector<kernels::Running>> fold_numbers(const kernels::CompiledPrimitive& line,
-                                                                 std::span<const TensorView> values,
+                                                                 const kernels::ByValue<TensorView>& values,
                                                                  std::int64_t element, const FoldList& list);
 
 /// True if the list ends with the whole fold's result, which must agree with the element that the defender

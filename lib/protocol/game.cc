@@ -301,7 +301,7 @@ manifest::DisputePlace Game::place() const {
   manifest::DisputePlace out = decision_ ? decision_->at : manifest::DisputePlace{};
   out.segment = dispute_.challenge.body.segment;
   if (state_.steps() == 1) out.step = state_.first_step;
-  if (const NamedValue* value = state_.value()) out.value = value->index;
+  if (const NamedValue* value = state_.value()) out.value = to_number(value->index);
   std::visit(
       [&](const auto& stage) {
         if constexpr (requires { stage.element; }) out.element = stage.element;

@@ -48,10 +48,10 @@ Result<OpenedValues> OpenedValues::create(std::span<const Operand> operands, con
 }
 
 kernels::Number OpenedValues::element(kernels::ValueIndex value, std::int64_t index) {
-  const auto type = types_.find(value);
+  const auto type = types_.find(to_number(value));
   const DType dtype = type == types_.end() ? DType::kF32 : type->second.type.dtype;
   const merkle::ElementPlace place = merkle::place_of(dtype, static_cast<std::uint64_t>(index));
-  const auto leaf = leaves_.find({value, static_cast<std::int64_t>(place.leaf)});
+  const auto leaf = leaves_.find({to_number(value), static_cast<std::int64_t>(place.leaf)});
   if (leaf != leaves_.end() && place.offset_bytes < leaf->second.size())
     return number_at(dtype, leaf->second, place.offset_bytes);
   if (!missing_) missing_ = fmt::format("leaf {} of value {} is needed but not opened", place.leaf, value);
@@ -60,14 +60,14 @@ kernels::Number OpenedValues::element(kernels::ValueIndex value, std::int64_t in
 }
 
 void OpenedValues::located(kernels::ValueIndex value) {
-  const auto type = types_.find(value);
+  const auto type = types_.find(to_number(value));
   if (type != types_.end() && type->second.proved) return;
   if (!missing_) missing_ = fmt::format("type and shape of value {} are needed but not opened", value);
 }
 
 kernels::TypeOf OpenedValues::types() const {
   return [this](kernels::ValueIndex value) -> std::optional<kernels::ValueType> {
-    const auto found = types_.find(value);
+    const auto found = types_.find(to_number(value));
     if (found == types_.end()) return std::nullopt;
     return found->second.type;
   };

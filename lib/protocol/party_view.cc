@@ -10,26 +10,29 @@
 #include "dgx/program/line.h"
 
 namespace dgx::protocol {
+
+using kernels::ValueIndex;
+
 namespace {
 
 /// Reads elements of values in memory, and notes which leaves were read.
 class Noting final : public kernels::ValueSource {
  public:
-  explicit Noting(const std::map<std::int64_t, Tensor>& values) : values_(values) {}
+  explicit Noting(const std::map<ValueIndex, Tensor>& values) : values_(values) {}
 
-  kernels::Number element(kernels::ValueIndex value, std::int64_t index) override {
+  kernels::Number element(ValueIndex value, std::int64_t index) override {
     const Tensor& tensor = values_.at(value);
     leaves.insert({value, merkle::place_of(tensor.dtype(), static_cast<std::uint64_t>(index)).leaf});
     return number_at(tensor.dtype(), tensor.bytes(),
                      static_cast<std::size_t>(index) * size_of(tensor.dtype()));
   }
-  void located(kernels::ValueIndex value) override { evaluated.insert(value); }
+  void located(ValueIndex value) override { evaluated.insert(value); }
 
-  std::set<std::pair<std::int64_t, std::uint64_t>> leaves;
-  std::set<std::int64_t> evaluated;
+  std::set<std::pair<ValueIndex, std::uint64_t>> leaves;
+  std::set<ValueIndex> evaluated;
 
  private:
-  const std::map<std::int64_t, Tensor>& values_;
+  const std::map<ValueIndex, Tensor>& values_;
 };
 
 std::optional<std::int64_t> first_non_finite(const TensorView& tensor) {
@@ -61,25 +64,23 @@ Result<merkle::Path> path_in_lists(std::span<const NodeList> lists, std::span<co
 }
 
 PartyView::PartyView(const program::Program& program, Party& party) : program_(program), party_(party) {
-  for (std::size_t v = 0; v < program.values.size(); ++v) {
-    lines_.push_back(program::print_line(program.values[v], static_cast<kernels::ValueIndex>(v)));
-    line_leaves_.push_back(merkle::leaf_hash(as_bytes(lines_.back())));
+  for (const ValueIndex v : program.values.indices()) {
+    lines_.push_back(program::print_line(program.values[v], v));
+    line_leaves_.push_back(merkle::leaf_hash(as_bytes(lines_[v])));
     types_.push_back({program.values[v].dtype, program.values[v].shape});
   }
 }
 
-OpenedLine PartyView::line(kernels::ValueIndex index) const {
-  return {index, *merkle::inclusion_path(line_leaves_, static_cast<std::uint64_t>(index)),
-          lines_[static_cast<std::size_t>(index)]};
+OpenedLine PartyView::line(ValueIndex index) const {
+  return {to_number(index), *merkle::inclusion_path(line_leaves_, static_cast<std::uint64_t>(index)),
+          lines_[index]};
 }
 
-const kernels::CompiledPrimitive& PartyView::compiled(std::int64_t value) {
+const kernels::CompiledPrimitive& PartyView::compiled(ValueIndex value) {
   auto found = compiled_.find(value);
   if (found == compiled_.end()) {
     // The program has been checked: every line that is not an input compiles.
-    found =
-        compiled_.emplace(value, *kernels::compile(program_.values[static_cast<std::size_t>(value)], types_))
-            .first;
+    found = compiled_.emplace(value, *kernels::compile(program_.values[value], types_)).first;
   }
   return found->second;
 }
@@ -98,36 +99,36 @@ Result<std::vector<Digest>> PartyView::entry_leaves(std::int64_t step) {
   return out;
 }
 
-Result<const Tensor*> PartyView::value(std::int64_t step, std::int64_t value) {
+Result<const Tensor*> PartyView::value(std::int64_t step, ValueIndex value) {
   if (step != step_) values_.clear();
   step_ = step;
   auto found = values_.find(value);
   if (found == values_.end()) {
-    DGX_TRY(Tensor tensor, party_.value(step, static_cast<kernels::ValueIndex>(value)));
+    DGX_TRY(Tensor tensor, party_.value(step, value));
     found = values_.emplace(value, std::move(tensor)).first;
   }
   return &found->second;
 }
 
-Status PartyView::load_operands(std::int64_t step, std::int64_t value) {
-  for (const kernels::Access& access : program_.values[static_cast<std::size_t>(value)].accesses) {
+Status PartyView::load_operands(std::int64_t step, ValueIndex value) {
+  for (const kernels::Access& access : program_.values[value].accesses) {
     DGX_CHECK(this->value(step, access.value));
   }
   return {};
 }
 
-Result<std::vector<kernels::Running>> PartyView::numbers(std::int64_t step, std::int64_t value,
+Result<std::vector<kernels::Running>> PartyView::numbers(std::int64_t step, ValueIndex value,
                                                          std::int64_t element, const FoldList& list) {
   DGX_CHECK(load_operands(step, value));
-  std::vector<TensorView> views(program_.values.size());
-  for (const auto& [index, tensor] : values_) views[static_cast<std::size_t>(index)] = tensor.view();
+  kernels::ByValue<TensorView> views(program_.values.size());
+  for (const auto& [index, tensor] : values_) views[index] = tensor.view();
   return fold_numbers(compiled(value), views, element, list);
 }
 
 Result<std::vector<Operand>> PartyView::operands(std::int64_t step, const NamedValue& named,
                                                  std::int64_t element,
                                                  const std::optional<FoldLevels::Position>& position) {
-  const std::int64_t value = named.index;
+  const ValueIndex value = named.index;
   DGX_CHECK(load_operands(step, value));
   Noting source(values_);
   if (position) {
@@ -140,13 +141,12 @@ Result<std::vector<Operand>> PartyView::operands(std::int64_t step, const NamedV
   DGX_TRY(const auto table, value_leaves(step));
   std::vector<NodeList> lists = named.table.lists;
   for (Digest& digest : lists.back().children) digest = merkle::value_leaf(digest);
-  std::set<std::int64_t> accessed;
-  for (const kernels::Access& access : program_.values[static_cast<std::size_t>(value)].accesses)
-    accessed.insert(access.value);
+  std::set<ValueIndex> accessed;
+  for (const kernels::Access& access : program_.values[value].accesses) accessed.insert(access.value);
   std::vector<Operand> out;
-  for (const std::int64_t v : accessed) {
+  for (const ValueIndex v : accessed) {
     const Tensor& tensor = values_.at(v);
-    Operand operand{v, tensor.dtype(), tensor.shape(), std::nullopt, std::nullopt, 0, {}, {}};
+    Operand operand{to_number(v), tensor.dtype(), tensor.shape(), std::nullopt, std::nullopt, 0, {}, {}};
     if (!source.evaluated.contains(v)) {
       out.push_back(std::move(operand));
       continue;

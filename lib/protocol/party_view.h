@@ -25,13 +25,13 @@ class PartyView {
   [[nodiscard]] Party& party() { return party_; }
   [[nodiscard]] const program::Program& program() const { return program_; }
   [[nodiscard]] OpenedLine line(kernels::ValueIndex index) const;
-  [[nodiscard]] const kernels::CompiledPrimitive& compiled(std::int64_t value);
+  [[nodiscard]] const kernels::CompiledPrimitive& compiled(kernels::ValueIndex value);
 
   [[nodiscard]] Result<std::vector<Digest>> value_leaves(std::int64_t step);
   [[nodiscard]] Result<std::vector<Digest>> entry_leaves(std::int64_t step);
   /// Borrowed until another step is asked for.
-  [[nodiscard]] Result<const Tensor*> value(std::int64_t step, std::int64_t value);
-  [[nodiscard]] Result<std::vector<kernels::Running>> numbers(std::int64_t step, std::int64_t value,
+  [[nodiscard]] Result<const Tensor*> value(std::int64_t step, kernels::ValueIndex value);
+  [[nodiscard]] Result<std::vector<kernels::Running>> numbers(std::int64_t step, kernels::ValueIndex value,
                                                               std::int64_t element, const FoldList& list);
   /// The operands from which one element of the value named (a map), or one position of it (a fold), is
   /// computed. They are opened in the value table that the defender showed, which differs from the party's
@@ -43,16 +43,16 @@ class PartyView {
   [[nodiscard]] Result<std::optional<NonFiniteClaim>> non_finite(std::int64_t step);
 
  private:
-  [[nodiscard]] Status load_operands(std::int64_t step, std::int64_t value);
+  [[nodiscard]] Status load_operands(std::int64_t step, kernels::ValueIndex value);
 
   const program::Program& program_;
   Party& party_;
-  std::vector<std::string> lines_;
+  kernels::ByValue<std::string> lines_;
   std::vector<Digest> line_leaves_;
-  std::vector<kernels::ValueType> types_;
-  std::map<std::int64_t, kernels::CompiledPrimitive> compiled_;
+  kernels::ByValue<kernels::ValueType> types_;
+  std::map<kernels::ValueIndex, kernels::CompiledPrimitive> compiled_;
   std::int64_t step_ = -1;
-  std::map<std::int64_t, Tensor> values_;
+  std::map<kernels::ValueIndex, Tensor> values_;
 };
 
 }  // namespace dgx::protocol

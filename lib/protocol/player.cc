@@ -110,7 +110,8 @@ void defend(Running& last, const Number& mine, Kind kind, DType dtype) {
 }
 
 Next next_in(PartyView& view, const Game& game, const ShowNumbers& stage) {
-  const std::int64_t step = game.state().first_step, value = stage.value.index;
+  const std::int64_t step = game.state().first_step;
+  const kernels::ValueIndex value = stage.value.index;
   DGX_TRY(const Tensor* tensor, view.value(step, value));
   const DType dtype = tensor->dtype();
   const Number mine =
@@ -173,7 +174,7 @@ Next show_wrong_state(PartyView& view, std::int64_t step, const std::vector<merk
     return entry.name < name;
   };
   for (const kernels::ValueIndex value : program::state_inputs(view.program())) {
-    const Primitive& line = view.program().values[static_cast<std::size_t>(value)];
+    const Primitive& line = view.program().values[value];
     const auto at = std::lower_bound(entries.begin(), entries.end(), line.source.name, of_name);
     const bool found = at != entries.end() && at->name == line.source.name;
     if (found) {
@@ -290,8 +291,8 @@ Next next_in(PartyView& view, const Game& game, const ChooseValueNode& stage) {
 }
 
 Next reject_value(PartyView& view, std::int64_t step, const OpenedTree& table, std::size_t index) {
-  const auto value = static_cast<kernels::ValueIndex>(table.last().node.first + index);
-  const Primitive& line = view.program().values[static_cast<std::size_t>(value)];
+  const auto value = kernels::ValueIndex(table.last().node.first + index);
+  const Primitive& line = view.program().values[value];
   if (!is_state_input(line)) return send(Name{static_cast<std::int64_t>(index), view.line(value)});
   DGX_TRY(const auto entries, view.party().entries(step));
   DGX_TRY(auto opening, merkle::open_entry(entries, line.source.name));
@@ -401,7 +402,7 @@ Next next_in(PartyView& view, const Game& game, const ClaimEntry& stage) {
   const auto index = static_cast<std::size_t>(stage.index);
   EntryClaim claim;
   if (index < entries.size() && entries[index].name == shown.name) {
-    const Primitive& line = view.program().values[static_cast<std::size_t>(shown.line.index)];
+    const Primitive& line = view.program().values[kernels::ValueIndex(shown.line.index)];
     DGX_TRY(const auto values, view.party().values(before));
     DGX_TRY(const auto leaves, view.value_leaves(before));
     claim.digest = values[static_cast<std::size_t>(*line.next)];

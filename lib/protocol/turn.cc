@@ -106,7 +106,7 @@ Outcome choose_in(const Turn& turn, ChooseValue& stage, const Name& name) {
   if (name.line->index != value)
     return lost(RulingReason::kPost, fmt::format("names value {} with line {}", value, name.line->index));
   if (is_state_input(*line)) return lost(RulingReason::kMalformed, "a state input is claimed (a), not named");
-  return ShowTensor{{std::move(stage.table), value, named.hash, *line}};
+  return ShowTensor{{std::move(stage.table), kernels::ValueIndex(value), named.hash, *line}};
 }
 
 Outcome choose_in(const Turn&, ChooseTensorNode& stage, const Name& name) {
@@ -173,7 +173,7 @@ Outcome choose_in(const Turn& turn, const ClaimEntry& stage, const EntryClaim& c
   const auto count = static_cast<std::int64_t>(stage.entries.top().count);
   Decision out =
       judged(judge_entry(step_of(turn, stage.table), claim, &stage.shown, stage.index, count), claim.kClaim);
-  if (claim.digest) out.at.value = open_line(stage.shown.line, turn.dispute.task.body)->next;
+  if (claim.digest) out.at.value = to_number(*open_line(stage.shown.line, turn.dispute.task.body)->next);
   return out;
 }
 

@@ -59,7 +59,7 @@ std::string claimed(const Brought& game, const OperationClaim& claim) {
 Operand opened(TinyParty& honest, std::int64_t value, std::uint64_t leaf) {
   std::vector<Digest> table = *honest.values(1);
   for (Digest& digest : table) digest = merkle::value_leaf(digest);
-  const Tensor tensor = *honest.value(1, static_cast<kernels::ValueIndex>(value));
+  const Tensor tensor = *honest.value(1, kernels::ValueIndex(value));
   Operand out;
   out.value = value;
   out.dtype = tensor.dtype();
@@ -129,7 +129,7 @@ TEST_CASE("no evidence convicts an honest solver: other leaves, too much, too li
           // Type and shape of the right value, but not its numbers.
           with([&](Operand& x) {
             x.root = merkle::root_of(
-                merkle::tensor_leaves((*honest.value(1, static_cast<kernels::ValueIndex>(x.value))).bytes()));
+                merkle::tensor_leaves((*honest.value(1, kernels::ValueIndex(x.value))).bytes()));
           });
         }
       }
@@ -297,7 +297,7 @@ std::string played_over(const std::vector<std::string>& lines, std::int64_t valu
   const std::string& text = lines[static_cast<std::size_t>(value)];
   const manifest::OpenedLine line{value, *merkle::inclusion_path(leaves, static_cast<std::uint64_t>(value)),
                                   text};
-  const Zeros zeros(program::parse_line(text, static_cast<kernels::ValueIndex>(value)));
+  const Zeros zeros(program::parse_line(text, kernels::ValueIndex(value)));
   auto game = game_after(dispute, {});
   Moves moves;
   for (int turn = 0; turn < 60 && !game.decision(); ++turn) {

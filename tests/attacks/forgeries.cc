@@ -82,7 +82,7 @@ std::optional<Lie> skipped_step(const Target& target, Dice& dice) {
 
 std::optional<Lie> scaled_rate(float factor) {
   Lie lie;
-  lie.value = [factor](std::int64_t, std::size_t, const Primitive& line, Tensor& tensor) {
+  lie.value = [factor](std::int64_t, kernels::ValueIndex, const Primitive& line, Tensor& tensor) {
     if (!is_input(line, Source::Kind::kSchedule)) return;
     for (float& number : tensor.as<float>()) number = factor == 0 ? next_up(number) : number * factor;
   };
@@ -93,7 +93,7 @@ std::optional<Lie> edited_label(const Target& target, Dice& dice) {
   const std::int64_t at = target.step(dice);
   const auto sample = static_cast<std::size_t>(dice.below(target.scene.task.body.batch));
   Lie lie;
-  lie.value = [at, sample](std::int64_t step, std::size_t, const Primitive& line, Tensor& tensor) {
+  lie.value = [at, sample](std::int64_t step, kernels::ValueIndex, const Primitive& line, Tensor& tensor) {
     if (step != at || !is_input(line, Source::Kind::kBatch, "y")) return;
     tensor.bytes()[sample] = static_cast<std::uint8_t>((tensor.bytes()[sample] + 1) % 3);
   };
@@ -104,7 +104,7 @@ std::optional<Lie> edited_sample(const Target& target, Dice& dice) {
   const std::int64_t at = target.step(dice);
   const std::uint64_t place = dice.next();
   Lie lie;
-  lie.value = [at, place](std::int64_t step, std::size_t, const Primitive& line, Tensor& tensor) {
+  lie.value = [at, place](std::int64_t step, kernels::ValueIndex, const Primitive& line, Tensor& tensor) {
     if (step != at || !is_input(line, Source::Kind::kBatch, "x")) return;
     tensor.bytes()[place % tensor.bytes().size()] ^= 1;
   };
@@ -114,7 +114,7 @@ std::optional<Lie> edited_sample(const Target& target, Dice& dice) {
 std::optional<Lie> repeated_batch(const Target& target, Dice& dice) {
   const std::int64_t at = target.step(dice);
   Lie lie;
-  lie.value = [at, &honest = target.honest](std::int64_t step, std::size_t v, const Primitive& line,
+  lie.value = [at, &honest = target.honest](std::int64_t step, kernels::ValueIndex v, const Primitive& line,
                                             Tensor& tensor) {
     if (step == at && line.kind == Kind::kInput && line.source.kind == Source::Kind::kBatch)
       tensor = *honest.step(step - 1).values[v];
@@ -128,7 +128,8 @@ std::optional<Lie> reordered_batch(const Target& target, Dice& dice) {
   const std::int64_t batch = target.scene.task.body.batch;
   const auto a = static_cast<std::size_t>(dice.below(batch)), b = static_cast<std::size_t>(dice.below(batch));
   Lie lie;
-  lie.value = [at, a, b, batch](std::int64_t step, std::size_t, const Primitive& line, Tensor& tensor) {
+  lie.value = [at, a, b, batch](std::int64_t step, kernels::ValueIndex, const Primitive& line,
+                                Tensor& tensor) {
     if (step != at || line.kind != Kind::kInput || line.source.kind != Source::Kind::kBatch) return;
     const std::size_t row = tensor.bytes().size() / static_cast<std::size_t>(batch);
     for (std::size_t i = 0; i < row; ++i) std::swap(tensor.bytes()[a * row + i], tensor.bytes()[b * row + i]);
@@ -166,9 +167,9 @@ std::optional<Lie> nudged_moment(const Target& target, Dice& dice) {
 
 /// Skips the gradient of one layer's weight.
 std::optional<Lie> skipped_layer(const Target& target, Dice& dice) {
-  std::vector<std::size_t> gradients;
+  std::vector<kernels::ValueIndex> gradients;
   const auto& lines = target.scene.program.values;
-  for (std::size_t v = 0; v < lines.size(); ++v) {
+  for (const kernels::ValueIndex v : lines.indices()) {
     const bool is_weight = std::ranges::any_of(target.scene.initial, [&](const Entry& entry) {
       return entry.name.ends_with(".weight") && entry.tensor.shape() == lines[v].shape;
     });
@@ -176,7 +177,7 @@ std::optional<Lie> skipped_layer(const Target& target, Dice& dice) {
   }
   if (gradients.empty()) return std::nullopt;
   Lie lie;
-  lie.value = [skipped = dice.pick(gradients)](std::int64_t, std::size_t v, const Primitive&,
+  lie.value = [skipped = dice.pick(gradients)](std::int64_t, kernels::ValueIndex v, const Primitive&,
                                                Tensor& tensor) {
     if (v == skipped) std::ranges::fill(tensor.bytes(), 0);
   };
@@ -270,10 +271,10 @@ std::optional<Primitive> unfused(const Primitive& line) {
 
 std::optional<Lie> flipped_value(const Target& target, Dice& dice) {
   const std::int64_t at = target.step(dice);
-  const auto where = static_cast<std::size_t>(dice.below(std::ssize(target.scene.program.values)));
+  const auto where = kernels::ValueIndex(dice.below(std::ssize(target.scene.program.values)));
   if (target.scene.program.values[where].kind == Kind::kInput) return std::nullopt;
   Lie lie;
-  lie.value = [at, where, place = dice.next()](std::int64_t step, std::size_t v, const Primitive&,
+  lie.value = [at, where, place = dice.next()](std::int64_t step, kernels::ValueIndex v, const Primitive&,
                                                Tensor& tensor) {
     if (step != at || v != where) return;
     tensor.bytes()[place % tensor.bytes().size()] ^= static_cast<std::uint8_t>(1U << (place >> 60) % 8);

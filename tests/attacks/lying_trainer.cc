@@ -46,12 +46,11 @@ LyingTrainer::LyingTrainer(TinyParty& honest, const protocol::Segment& segment, 
     : honest_(honest), segment_(segment), lie_(lie) {
   const Scene& scene = honest.scene();
   const auto& lines = scene.program.values;
-  std::vector<kernels::ValueType> types;
-  for (const kernels::Primitive& line : lines) types.push_back({line.dtype, line.shape});
-  for (std::size_t v = 0; lie.line && v < lines.size(); ++v) {
-    if (!scene.compiled[v]) continue;
-    if (const auto other = lie.line(lines[v]))
-      other_lines_.emplace(v, must_have(kernels::compile(*other, std::span(types).first(v))));
+  kernels::ByValue<kernels::ValueType> types;
+  for (const kernels::ValueIndex v : lines.indices()) {
+    const auto other = lie.line && scene.compiled[v] ? lie.line(lines[v]) : std::nullopt;
+    if (other) other_lines_.emplace(v, must_have(kernels::compile(*other, types)));
+    types.push_back({lines[v].dtype, lines[v].shape});
   }
   states_.push_back(state_of(honest.state_record(segment.first)));
   for (std::int64_t step = segment.first; step < segment.end; ++step) {
@@ -60,8 +59,7 @@ LyingTrainer::LyingTrainer(TinyParty& honest, const protocol::Segment& segment, 
     values_.push_back(compute(step, from));
     State next;
     for (const kernels::ValueIndex v : program::state_inputs(scene.program)) {
-      const kernels::Primitive& line = lines[static_cast<std::size_t>(v)];
-      next.push_back({line.source.name, values_.back()[static_cast<std::size_t>(*line.next)]});
+      next.push_back({lines[v].source.name, values_.back()[*lines[v].next]});
     }
     if (lie.after) lie.after(step, next);
     states_.push_back(std::move(next));
@@ -69,41 +67,40 @@ LyingTrainer::LyingTrainer(TinyParty& honest, const protocol::Segment& segment, 
   for (const State& state : states_) digests_.push_back(must_have(merkle::state_digests(state)).state);
 }
 
-std::vector<Tensor> LyingTrainer::compute(std::int64_t step, const State& from) {
-  const std::size_t count = honest_.scene().program.values.size();
-  std::vector<Tensor> values;
-  values.reserve(count);
-  for (std::size_t v = 0; v < count; ++v) {
-    make(step, v, from, values);
-    if (lie_.value) lie_.value(step, v, honest_.scene().program.values[v], values.back());
+kernels::ByValue<Tensor> LyingTrainer::compute(std::int64_t step, const State& from) {
+  const auto& lines = honest_.scene().program.values;
+  kernels::ByValue<Tensor> values;
+  for (const kernels::ValueIndex v : lines.indices()) {
+    values.push_back(made(step, v, from, values));
+    if (lie_.value) lie_.value(step, v, lines[v], values.back());
   }
   return values;
 }
 
-void LyingTrainer::make(std::int64_t step, std::size_t v, const State& from, std::vector<Tensor>& values) {
+Tensor LyingTrainer::made(std::int64_t step, kernels::ValueIndex v, const State& from,
+                          const kernels::ByValue<Tensor>& values) {
   const Scene& scene = honest_.scene();
   const kernels::Primitive& line = scene.program.values[v];
   if (!scene.compiled[v]) {
     const bool is_state = line.source.kind == kernels::Source::Kind::kState;
-    values.push_back(is_state ? find_entry(from, line.source.name)->tensor : *honest_.step(step).values[v]);
-    return;
+    return is_state ? find_entry(from, line.source.name)->tensor : *honest_.step(step).values[v];
   }
-  std::vector<TensorView> views;
+  kernels::ByValue<TensorView> views;
   for (const Tensor& tensor : values) views.push_back(tensor.view());
   std::vector<Tensor> copies;
   if (lie_.rounds_operands && line.kind == kernels::Kind::kDot) {
     copies.reserve(line.accesses.size());
     for (const kernels::Access& access : line.accesses) {
-      const auto index = static_cast<std::size_t>(access.value);
-      if (values[index].dtype() != DType::kF32) continue;
-      copies.push_back(rounded(values[index]));
-      views[index] = copies.back().view();
+      if (values[access.value].dtype() != DType::kF32) continue;
+      copies.push_back(rounded(values[access.value]));
+      views[access.value] = copies.back().view();
     }
   }
   const auto other = other_lines_.find(v);
-  values.emplace_back(line.dtype, line.shape);
+  Tensor out(line.dtype, line.shape);
   const auto& compiled = other == other_lines_.end() ? *scene.compiled[v] : other->second;
-  if (!kernels::evaluate_all(compiled, views, values.back(), 0, values.back().count()).ok()) std::abort();
+  if (!kernels::evaluate_all(compiled, views, out, 0, out.count()).ok()) std::abort();
+  return out;
 }
 
 Result<std::vector<merkle::NamedDigest>> LyingTrainer::entries(std::int64_t step) {
@@ -120,7 +117,7 @@ Result<std::vector<Digest>> LyingTrainer::values(std::int64_t step) {
 }
 
 Result<Tensor> LyingTrainer::value(std::int64_t step, kernels::ValueIndex value) {
-  return values_[at(step)][static_cast<std::size_t>(value)];
+  return values_[at(step)][value];
 }
 
 Result<Tensor> LyingTrainer::entry(std::int64_t step, std::string_view name) {

@@ -19,8 +19,7 @@ struct Lie {
   /// Edits the state after a step.
   std::function<void(std::int64_t step, State& state)> after;
   /// Edits a value once it is computed; what follows is computed from it.
-  std::function<void(std::int64_t step, std::size_t value, const kernels::Primitive& line, Tensor& tensor)>
-      value;
+  std::function<void(std::int64_t step, kernels::ValueIndex value, const kernels::Primitive&, Tensor&)> value;
   /// Replaces the line by which a value is computed; nullopt: keeps it.
   std::function<std::optional<kernels::Primitive>(const kernels::Primitive& line)> line;
   /// Rounds the operands of dots to bfloat16.
@@ -51,16 +50,17 @@ class LyingTrainer : public protocol::Party {
   [[nodiscard]] std::size_t at(std::int64_t step) const {
     return static_cast<std::size_t>(step - segment_.first);
   }
-  [[nodiscard]] std::vector<Tensor> compute(std::int64_t step, const State& from);
-  void make(std::int64_t step, std::size_t v, const State& from, std::vector<Tensor>& values);
+  [[nodiscard]] kernels::ByValue<Tensor> compute(std::int64_t step, const State& from);
+  [[nodiscard]] Tensor made(std::int64_t step, kernels::ValueIndex v, const State& from,
+                            const kernels::ByValue<Tensor>& values);
 
   TinyParty& honest_;
   protocol::Segment segment_;
   const Lie& lie_;
-  std::map<std::size_t, kernels::CompiledPrimitive> other_lines_;
+  std::map<kernels::ValueIndex, kernels::CompiledPrimitive> other_lines_;
   std::vector<State> states_;
   std::vector<Digest> digests_;
-  std::vector<std::vector<Tensor>> values_;
+  std::vector<kernels::ByValue<Tensor>> values_;
 };
 
 /// The state in a party's record.

@@ -320,7 +320,7 @@ TEST_CASE("a demanded chunk is answered by the part itself, and only by it") {
   challenge.segment = 1;
   challenge.start = *dispute.challenge.body.end;
   challenge.end.reset();
-  const kernels::ValueIndex value = *program::find_state_input(c.scene.program, "model/w");
+  const std::int64_t value = to_number(*program::find_state_input(c.scene.program, "model/w"));
   const auto opened = [&](std::int64_t v) { return opened_line(c.scene.program, v); };
   challenge.chunk = manifest::ChunkReference{opened(value), 0};
   dispute.challenge = *manifest::seal(challenge, key(kChallenges));

@@ -79,7 +79,9 @@ class Scene {
   [[nodiscard]] jobs::SegmentReplay& honest(std::int64_t segment) const {
     return *honest_[static_cast<std::size_t>(segment)];
   }
-  [[nodiscard]] const std::map<std::string, std::vector<std::int64_t>>& kinds() const { return kinds_; }
+  [[nodiscard]] const std::map<std::string, std::vector<kernels::ValueIndex>>& kinds() const {
+    return kinds_;
+  }
 
   [[nodiscard]] jobs::SegmentReplay liar(std::int64_t segment, const jobs::Drill& drill) {
     liar_.start_at(states_[static_cast<std::size_t>(segment)]);
@@ -90,12 +92,12 @@ class Scene {
   /// Sorts the program's values by kind of primitive, and inputs by kind of derived input.
   void sort_values() {
     constexpr std::array<const char*, 5> kSources{"state", "batch", "schedule", "constant", "uniform"};
-    for (std::size_t v = 0; v < program().values.size(); ++v) {
+    for (const kernels::ValueIndex v : program().values.indices()) {
       const kernels::Primitive& line = program().values[v];
       if (*element_count(line.shape) == 0) continue;
       std::string kind(kernels::name_of(line.kind));
       if (line.kind == kernels::Kind::kInput) kind = kSources[static_cast<std::size_t>(line.source.kind)];
-      kinds_[kind].push_back(static_cast<std::int64_t>(v));
+      kinds_[kind].push_back(v);
     }
   }
 
@@ -109,7 +111,7 @@ class Scene {
   std::vector<Digest> digests_;
   std::vector<std::unique_ptr<jobs::ReplaySource>> sources_;
   std::vector<std::unique_ptr<jobs::SegmentReplay>> honest_;
-  std::map<std::string, std::vector<std::int64_t>> kinds_;
+  std::map<std::string, std::vector<kernels::ValueIndex>> kinds_;
 };
 
 struct Keys {
@@ -123,13 +125,12 @@ struct Fault {
   jobs::Drill drill;
 };
 
-Fault draw_fault(const Scene& scene, const std::vector<std::int64_t>& values, Dice& dice) {
+Fault draw_fault(const Scene& scene, const std::vector<kernels::ValueIndex>& values, Dice& dice) {
   const auto& segments = scene.files().segments;
   Fault out{below(dice, segments.count()), {}};
   const protocol::Segment segment = segments[out.segment];
-  const auto value =
-      static_cast<kernels::ValueIndex>(values[static_cast<std::size_t>(below(dice, std::ssize(values)))]);
-  const kernels::Primitive& line = scene.program().values[static_cast<std::size_t>(value)];
+  const auto value = values[static_cast<std::size_t>(below(dice, std::ssize(values)))];
+  const kernels::Primitive& line = scene.program().values[value];
   // A step's loss and step counter are not used by the next step: only the last ones of a segment are
   // committed.
   const bool last = line.shape.empty();
@@ -256,7 +257,7 @@ std::string describe(const Scene& scene, Role role, const Fault& fault) {
 }
 
 bool is_state_input(const Scene& scene, const exec::Fault& fault) {
-  const kernels::Primitive& line = scene.program().values[static_cast<std::size_t>(fault.value)];
+  const kernels::Primitive& line = scene.program().values[fault.value];
   return line.kind == kernels::Kind::kInput && line.source.kind == kernels::Source::Kind::kState;
 }
 
@@ -265,7 +266,7 @@ bool is_state_input(const Scene& scene, const exec::Fault& fault) {
 void check_place(const Scene& scene, const Fault& fault, const manifest::Ruling& ruling,
                  const std::string& where) {
   const exec::Fault& flipped = fault.drill.fault;
-  if (ruling.at.step != fault.drill.step || ruling.at.value != flipped.value)
+  if (ruling.at.step != fault.drill.step || ruling.at.value != to_number(flipped.value))
     fail(fmt::format("{}: led to step {}, value {}: {}", where, ruling.at.step.value_or(-1),
                      ruling.at.value.value_or(-1), ruling.words));
   if (is_state_input(scene, flipped)) {
@@ -284,7 +285,7 @@ void check_ruling(const Scene& scene, const Fault& fault, const manifest::Ruling
   check_place(scene, fault, ruling, where);
   if (is_state_input(scene, flipped)) return;
   if (!ruling.scalar) fail(where + ": led to no scalar of the element: " + ruling.words);
-  const kernels::Primitive& line = scene.program().values[static_cast<std::size_t>(flipped.value)];
+  const kernels::Primitive& line = scene.program().values[flipped.value];
   const Tensor theirs = must(liar.value(fault.drill.step, flipped.value));
   const manifest::JudgedScalar wanted = must(
       protocol::last_operation(scene.program(), scene.honest(fault.segment), fault.drill.step, flipped.value,

@@ -85,7 +85,7 @@ class Paper : public protocol::Party {
   }
   Result<std::vector<Digest>> values(std::int64_t) override { return values_; }
   Result<Tensor> value(std::int64_t, kernels::ValueIndex v) override {
-    return v == size_.left ? left_ : v == size_.right ? right_ : product_;
+    return to_number(v) == size_.left ? left_ : to_number(v) == size_.right ? right_ : product_;
   }
   Result<protocol::DataOpening> data(std::string_view, std::int64_t) override {
     return malformed("not asked for");
@@ -196,9 +196,9 @@ int make(const std::string& folder, bool json) {
   const Size size = sketch();
   const Tensor left = drawn({kRows, kWidth}, 1), right = drawn({kWidth, kWidth}, 2);
   Tensor product(DType::kF32, {kRows, kWidth});  // both parties' products are zero where they agree
-  const std::vector<kernels::ValueType> types{{DType::kF32, left.shape()}, {DType::kF32, right.shape()}};
-  const auto line = kernels::compile(size.program.values[static_cast<std::size_t>(size.product)], types);
-  const std::vector<TensorView> read{left.view(), right.view()};
+  const kernels::ByValue<kernels::ValueType> types{{DType::kF32, left.shape()}, {DType::kF32, right.shape()}};
+  const auto line = kernels::compile(size.program.values[kernels::ValueIndex{size.product}], types);
+  const kernels::ByValue<TensorView> read{left.view(), right.view()};
   product.as<float>()[kElement] = kernels::evaluate_element(*line, read, kElement)->real;
   Tensor false_product = product;
   false_product.bytes()[kElement * 4] ^= 1;

@@ -100,9 +100,9 @@ Least Exact::least() const {
 }
 
 double Exact::zero_terms() {
-  std::vector<Tensor> values(program_->values.size());
-  must(executor_->trace([&](std::int32_t value, const TensorView& numbers) -> Status {
-    values[static_cast<std::size_t>(value)] = Tensor(numbers);
+  kernels::ByValue<Tensor> values(program_->values.size());
+  must(executor_->trace([&](kernels::ValueIndex value, const TensorView& numbers) -> Status {
+    values[value] = Tensor(numbers);
     return {};
   }));
   return bench::zero_terms(*program_, values);

@@ -12,6 +12,7 @@ namespace {
 
 using kernels::Kind;
 using kernels::Primitive;
+using kernels::ValueIndex;
 
 double bytes_of(const Primitive& value) {
   return static_cast<double>(*element_count(value.shape)) * static_cast<double>(size_of(value.dtype));
@@ -22,21 +23,20 @@ bool is_state(const Primitive& value) {
 }
 
 /// Index of the value that becomes the state entry `loss`: those before it are the forward pass.
-std::size_t loss_of(const program::Program& program) {
+ValueIndex loss_of(const program::Program& program) {
   for (const Primitive& value : program.values) {
-    if (is_state(value) && value.source.name == "loss" && value.next)
-      return static_cast<std::size_t>(*value.next);
+    if (is_state(value) && value.source.name == "loss" && value.next) return *value.next;
   }
-  return program.values.size();
+  return program.values.next();
 }
 
 }  // namespace
 
 Least least_of(const program::Program& program, std::int64_t batch, std::int64_t row_bytes) {
-  const std::size_t loss = loss_of(program);
+  const ValueIndex loss = loss_of(program);
   Least out{0, static_cast<double>(batch * row_bytes)};
-  std::set<std::size_t> kept;
-  for (std::size_t v = 0; v < program.values.size(); ++v) {
+  std::set<ValueIndex> kept;
+  for (const ValueIndex v : program.values.indices()) {
     const Primitive& value = program.values[v];
     if (is_state(value)) out.bytes += 2 * bytes_of(value);
     if (value.kind == Kind::kDot)
@@ -44,30 +44,28 @@ Least least_of(const program::Program& program, std::int64_t batch, std::int64_t
                   static_cast<double>(*element_count(value.fold));
     if (v <= loss) continue;
     for (const kernels::Access& access : value.accesses) {
-      const auto read = static_cast<std::size_t>(access.value);
-      if (read < loss && program.values[read].kind != Kind::kInput) kept.insert(read);
+      if (access.value < loss && program.values[access.value].kind != Kind::kInput) kept.insert(access.value);
     }
   }
-  for (const std::size_t v : kept) out.bytes += 2 * bytes_of(program.values[v]);
+  for (const ValueIndex v : kept) out.bytes += 2 * bytes_of(program.values[v]);
   return out;
 }
 
-double zero_terms(const program::Program& program, const std::vector<Tensor>& values) {
+double zero_terms(const program::Program& program, const kernels::ByValue<Tensor>& values) {
   // A dot of ones and zeros counts the terms that are not zero.
-  std::vector<Tensor> ones;
+  kernels::ByValue<Tensor> ones;
   for (const Tensor& value : values) {
-    ones.emplace_back(value.dtype(), value.shape());
+    ones.push_back(Tensor(value.dtype(), value.shape()));
     if (value.dtype() != DType::kF32) continue;
     std::transform(value.as<float>().begin(), value.as<float>().end(), ones.back().as<float>().begin(),
                    [](float x) { return x == 0 ? 0.0F : 1.0F; });
   }
-  std::vector<TensorView> views;
+  kernels::ByValue<TensorView> views;
   for (const Tensor& tensor : ones) views.push_back(tensor.view());
-  std::vector<kernels::ValueType> types;
+  kernels::ByValue<kernels::ValueType> types;
   for (const Primitive& value : program.values) types.push_back({value.dtype, value.shape});
   double all = 0, counted = 0;
-  for (std::size_t v = 0; v < program.values.size(); ++v) {
-    const Primitive& value = program.values[v];
+  for (const Primitive& value : program.values) {
     if (program::role_of(value) != program::WorkRole::kMatrixProduct) continue;
     Tensor sums(value.dtype, value.shape);
     const auto compiled = kernels::compile(value, types);

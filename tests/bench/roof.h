@@ -18,6 +18,6 @@ struct Least {
 
 /// The share, 0 to 1, of the terms of all matrix products of a step in which a factor is zero; `values` are
 /// the step's, in the program's order.
-[[nodiscard]] double zero_terms(const program::Program& program, const std::vector<Tensor>& values);
+[[nodiscard]] double zero_terms(const program::Program& program, const kernels::ByValue<Tensor>& values);
 
 }  // namespace dgx::bench

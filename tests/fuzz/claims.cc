@@ -16,7 +16,8 @@ using namespace dgx::protocol;
 
 namespace {
 
-constexpr std::int64_t kValue = 40, kLines = 64;
+constexpr kernels::ValueIndex kValue{40};
+constexpr std::int64_t kLines = 64;
 
 /// The table that the first opening leads to, since a cheat makes their openings fit.
 Digest table_of(const OperationClaim& claim) {

@@ -14,8 +14,8 @@ std::vector<std::string> fuzz::seeds() {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text = fuzz::text_of(data, size);
   if (const auto drill = jobs::parse_drill(text); drill.ok()) {
-    const bool fault = drill->step >= 0 && drill->fault.value >= 0 && drill->fault.element >= 0 &&
-                       drill->fault.bit >= 0 && drill->fault.bit < 64;
+    const bool fault = drill->step >= 0 && drill->fault.value >= kernels::ValueIndex{} &&
+                       drill->fault.element >= 0 && drill->fault.bit >= 0 && drill->fault.bit < 64;
     fuzz::require(drill->lazy() ? *drill->segment >= 0 : fault, "an accepted drill is in range");
   }
   if (const auto keep = bundle::parse_keep(text); keep.ok()) {

@@ -20,11 +20,11 @@ namespace {
 /// Invented numbers for elements that exist; reading any other is the crash we look for.
 class Watcher final : public kernels::ValueSource {
  public:
-  Watcher(const Program& program, std::size_t line) : program_(program), line_(line) {}
+  Watcher(const Program& program, kernels::ValueIndex line) : program_(program), line_(line) {}
 
   kernels::Number element(kernels::ValueIndex value, std::int64_t index) override {
-    fuzz::require(value >= 0 && static_cast<std::size_t>(value) < line_, "a line reads earlier values only");
-    const kernels::Primitive& read = program_.values[static_cast<std::size_t>(value)];
+    fuzz::require(program_.values.contains(value) && value < line_, "a line reads earlier values only");
+    const kernels::Primitive& read = program_.values[value];
     fuzz::require(index >= 0 && index < *element_count(read.shape), "a line reads elements that exist");
     const std::uint64_t bits = (static_cast<std::uint64_t>(index) + 1) * 0x9e3779b97f4a7c15 + state_++;
     if (read.dtype == DType::kF32) {
@@ -37,12 +37,12 @@ class Watcher final : public kernels::ValueSource {
 
  private:
   const Program& program_;
-  std::size_t line_;
+  kernels::ValueIndex line_;
   std::uint64_t state_ = 0;
 };
 
 /// Evaluates the first, middle and last element if that is little work.
-void evaluate(const Program& program, std::size_t line, const kernels::CompiledPrimitive& compiled) {
+void evaluate(const Program& program, kernels::ValueIndex line, const kernels::CompiledPrimitive& compiled) {
   constexpr std::int64_t kMuch = 1 << 12;
   const auto steps = static_cast<std::int64_t>(1 + compiled.steps.steps.size() + compiled.when.steps.size());
   if (compiled.fold_count > kMuch / steps) return;
@@ -53,14 +53,15 @@ void evaluate(const Program& program, std::size_t line, const kernels::CompiledP
 }
 
 void use(const Program& program) {
-  std::vector<kernels::ValueType> table;
-  for (const kernels::Primitive& value : program.values) table.push_back({value.dtype, value.shape});
-  for (std::size_t line = 0; line < program.values.size(); ++line) {
+  kernels::ByValue<kernels::ValueType> table;
+  for (const kernels::ValueIndex line : program.values.indices()) {
     const kernels::Primitive& value = program.values[line];
-    if (value.kind == kernels::Kind::kInput) continue;
-    const auto compiled = kernels::compile(value, std::span(table).first(line));
-    fuzz::require(compiled.ok(), "a checked line compiles");
-    evaluate(program, line, *compiled);
+    if (value.kind != kernels::Kind::kInput) {
+      const auto compiled = kernels::compile(value, table);
+      fuzz::require(compiled.ok(), "a checked line compiles");
+      evaluate(program, line, *compiled);
+    }
+    table.push_back({value.dtype, value.shape});
   }
   const Cost cost = cost_of(program);
   fuzz::require(cost.total_operations >= 0 && cost.value_bytes >= 0, "a checked program has a cost");
@@ -108,8 +109,8 @@ std::vector<std::string> fuzz::seeds() {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text = fuzz::text_of(data, size);
-  if (const auto line = parse_line(text, 5); line.ok()) {
-    fuzz::require(print_line(*line, 5) == text, "an accepted line prints to itself");
+  if (const auto line = parse_line(text, kernels::ValueIndex{5}); line.ok()) {
+    fuzz::require(print_line(*line, kernels::ValueIndex{5}) == text, "an accepted line prints to itself");
   }
   const auto program = parse_program(text);
   if (!program.ok()) return 0;

@@ -264,7 +264,7 @@ class Subject {
     const auto evaluator = must(exec::Evaluator::create(program, 2));
     must(evaluator->load(state));
     must(evaluator->run(x_.view(), y_.view()));
-    const Tensor ours = evaluator->value(static_cast<kernels::ValueIndex>(program->values.size()) - 1);
+    const Tensor ours = evaluator->value(program->values.last());
     require_close(ours, theirs, case_.tolerance * 10, "evaluation: loss of each sample");
     const auto values = run_program(*program, state, {x_, y_, {}, 0, kSeed});
     REQUIRE(std::ranges::equal(ours.bytes(), values.back().bytes()));

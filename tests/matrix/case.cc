@@ -105,7 +105,7 @@ Result<std::shared_ptr<const program::Program>> program_of(const Case& c, const 
   }
   DGX_TRY(program::Program made, program::parse_program(text));
   if (form.keep_last) {
-    const kernels::Primitive& kept = made.values[last];
+    const kernels::Primitive& kept = made.values[kernels::ValueIndex(last)];
     text += entry_text("model/z", kept.dtype, kept.shape, v + 3, last);
     DGX_TRY(made, program::parse_program(text));
   }
@@ -175,11 +175,11 @@ void fill(const Input& input, Random& random, Tensor& tensor) {
 
 }  // namespace
 
-std::vector<Tensor> input_tensors(const Case& c, std::uint64_t seed) {
-  std::vector<Tensor> tensors;
+kernels::ByValue<Tensor> input_tensors(const Case& c, std::uint64_t seed) {
+  kernels::ByValue<Tensor> tensors;
   Random random(seed);
   for (const Input& input : c.inputs) {
-    tensors.emplace_back(input.dtype, input.shape);
+    tensors.push_back(Tensor(input.dtype, input.shape));
     if (input.constant.empty()) {
       fill(input, random, tensors.back());
     } else {

@@ -86,7 +86,7 @@ struct Form {
 [[nodiscard]] Result<std::shared_ptr<const program::Program>> program_of(const Case& c, const Form& form);
 
 /// The inputs' numbers, drawn from `seed`, constants included.
-[[nodiscard]] std::vector<Tensor> input_tensors(const Case& c, std::uint64_t seed);
+[[nodiscard]] kernels::ByValue<Tensor> input_tensors(const Case& c, std::uint64_t seed);
 
 /// "model/00", "model/01", …
 [[nodiscard]] std::string entry_name(std::size_t input);

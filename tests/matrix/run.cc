@@ -101,10 +101,8 @@ class Run {
   }
 
  private:
-  [[nodiscard]] std::size_t last() const { return reference_.values.size() - 1; }
-
   [[nodiscard]] bool may_replace_input() const {
-    const Tensor& input = reference_.values.front();
+    const Tensor& input = reference_.values[{}];
     const Tensor& made = reference_.values.back();
     return case_.inputs.front().constant.empty() && input.dtype() == made.dtype() &&
            input.shape() == made.shape();
@@ -114,7 +112,8 @@ class Run {
     State state;
     if (!form.evaluation) state.push_back({"loss", Tensor(DType::kF32, {})});
     for (std::size_t i = 0; i < case_.inputs.size(); ++i) {
-      if (case_.inputs[i].constant.empty()) state.push_back({entry_name(i), reference_.values[i]});
+      if (case_.inputs[i].constant.empty())
+        state.push_back({entry_name(i), reference_.values[ValueIndex(i)]});
     }
     const Tensor& made = reference_.values.back();
     if (form.keep_last) state.push_back({"model/z", Tensor(made.dtype(), made.shape())});
@@ -131,9 +130,9 @@ class Run {
     if (const Status status = (*evaluator)->load(state(form)); !status.ok()) return status.error().message;
     for (int repeat = 0; repeat < 2; ++repeat) {  // the second run overwrites what the first left in memory
       if (const Status status = (*evaluator)->run({}, {}); !status.ok()) return status.error().message;
-      for (std::size_t v = std::max(reference_.first_line, last() < 2 ? 0 : last() - 2); v <= last(); ++v) {
-        const std::string difference =
-            compare((*evaluator)->value(static_cast<ValueIndex>(v)), reference_.values[v], Nan::kAny);
+      const ValueIndex kept{std::max(0, to_number(reference_.values.last()) - 2)};
+      for (const ValueIndex v : reference_.values.indices(std::max(reference_.first_line, kept))) {
+        const std::string difference = compare((*evaluator)->value(v), reference_.values[v], Nan::kAny);
         if (!difference.empty())
           return fmt::format("run {}, value {}: {}\n{}", repeat, v, difference, (*evaluator)->explain());
       }
@@ -156,7 +155,8 @@ class Run {
     if (!status.ok()) return status.error().message;
     for (std::size_t i = form.in_place ? 1 : 0; i < case_.inputs.size(); ++i) {
       if (!case_.inputs[i].constant.empty()) continue;
-      if (auto difference = compare(after, entry_name(i), reference_.values[i]); !difference.empty())
+      if (auto difference = compare(after, entry_name(i), reference_.values[ValueIndex(i)]);
+          !difference.empty())
         return difference;
     }
     return compare(after, form.in_place ? entry_name(0) : "model/z", reference_.values.back());
@@ -189,10 +189,9 @@ class Run {
     if (!device_.empty()) return {};  // a device shows no values
     if (const Status status = executor.load(start); !status.ok()) return status.error().message;
     std::string difference;
-    const Status traced = executor.trace([&](std::int32_t v, const TensorView& view) -> Status {
-      const auto at = static_cast<std::size_t>(v);
-      if (at > last() || at < reference_.first_line || !difference.empty()) return {};
-      difference = compare(view, reference_.values[at]);
+    const Status traced = executor.trace([&](ValueIndex v, const TensorView& view) -> Status {
+      if (!reference_.values.contains(v) || v < reference_.first_line || !difference.empty()) return {};
+      difference = compare(view, reference_.values[v]);
       if (!difference.empty()) difference = fmt::format("value {}: {}", v, difference);
       return {};
     });
@@ -220,14 +219,14 @@ std::optional<std::size_t> Reference::first_not_finite_of_last() const {
 Result<Reference> reference_of(const Case& c, std::uint64_t seed) {
   DGX_TRY(const auto program, program_of(c, {false, true, false}));
   DGX_CHECK(program::check_program(*program));
-  Reference reference{input_tensors(c, seed), c.inputs.size(), {}};
-  std::vector<kernels::ValueType> types;
+  Reference reference{input_tensors(c, seed), ValueIndex(c.inputs.size()), {}};
+  kernels::ByValue<kernels::ValueType> types;
   for (const Primitive& value : program->values) types.push_back({value.dtype, value.shape});
   Fnv digest;
-  for (std::size_t v = c.inputs.size(); v < c.inputs.size() + c.lines.size(); ++v) {
-    const Primitive& line = program->values[v];
-    DGX_TRY(const auto compiled, kernels::compile(line, std::span(types).first(v)));
-    std::vector<TensorView> views;
+  for (std::size_t n = 0; n < c.lines.size(); ++n) {
+    const Primitive& line = program->values[reference.values.next()];
+    DGX_TRY(const auto compiled, kernels::compile(line, types));
+    kernels::ByValue<TensorView> views;
     for (const Tensor& value : reference.values) views.push_back(value.view());
     Tensor out(line.dtype, line.shape);
     DGX_CHECK(kernels::evaluate_all(compiled, views, out, 0, out.count()));

@@ -11,9 +11,9 @@ namespace dgx::matrix {
 
 /// Every value of a case by the definition, with every NaN replaced by the one.
 struct Reference {
-  std::vector<Tensor> values;
-  std::size_t first_line = 0;  ///< values before it are inputs
-  std::string digest;          ///< of all values that are not inputs
+  kernels::ByValue<Tensor> values;
+  kernels::ValueIndex first_line{};  ///< values before it are inputs
+  std::string digest;                ///< of all values that are not inputs
 
   [[nodiscard]] std::optional<std::size_t> first_not_finite_of_last() const;
 };

@@ -99,7 +99,7 @@ std::int64_t Liar::index_below(std::size_t count) {
 }
 
 OpenedLine Liar::any_line() {
-  return view_->line(static_cast<kernels::ValueIndex>(dice_.below(std::ssize(scene_.program.values))));
+  return view_->line(kernels::ValueIndex(dice_.below(std::ssize(scene_.program.values))));
 }
 
 merkle::EntryOpening Liar::entry_opening(std::int64_t step) {
@@ -130,7 +130,7 @@ Message Liar::entry_claim(const Game& game) {
     auto at = static_cast<std::size_t>(dice_.below(std::ssize(*values)));
     const auto* stage = game.stage<ClaimEntry>();
     if (stage != nullptr && !dice_.one_in(4)) {
-      const auto line = static_cast<std::size_t>(stage->shown.line.index);
+      const auto line = kernels::ValueIndex(stage->shown.line.index);
       at = static_cast<std::size_t>(*scene_.program.values[line].next);
     }
     claim.digest = dice_.one_in(4) ? digest("other") : (*values)[at];
@@ -151,8 +151,8 @@ std::optional<Message> Liar::at_value(const Game& game, const ChooseValue& stage
   const std::int64_t kind = dice_.below(8);
   const NodeList& list = stage.table.last();
   const std::int64_t index = index_below(list.children.size());
-  const auto value = static_cast<kernels::ValueIndex>(static_cast<std::int64_t>(list.node.first) + index);
-  const bool there = value < std::ssize(scene_.program.values) && index < 256;
+  const auto value = kernels::ValueIndex(static_cast<std::int64_t>(list.node.first) + index);
+  const bool there = scene_.program.values.contains(value) && index < 256;
   OpenedLine line = there && !dice_.one_in(20) ? view_->line(value) : any_line();
   if (kind == 0) return Accept{};
   if (kind == 1) return non_finite(step + 1);

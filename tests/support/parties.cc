@@ -69,7 +69,7 @@ Fault draw_fault(const Scene& scene, std::int64_t first, std::int64_t end, Dice&
   fault.step = first + dice.below(end - first);
   const bool of_value = fault.kind <= Fault::Kind::kTable;
   fault.value = dice.below(of_value ? std::ssize(scene.program.values) : std::ssize(scene.initial));
-  const Shape& shape = of_value ? scene.program.values[static_cast<std::size_t>(fault.value)].shape
+  const Shape& shape = of_value ? scene.program.values[kernels::ValueIndex(fault.value)].shape
                                 : scene.initial[static_cast<std::size_t>(fault.value)].tensor.shape();
   fault.element = dice.below(*element_count(shape));
   fault.bit = static_cast<int>(dice.below(64));
@@ -161,8 +161,8 @@ StepRecord TinyParty::compute(std::int64_t step) {
   const std::vector<Fault> faults = faults_at(step);
   StepRecord out;
   std::vector<Shared> read;  // the values that later lines read
-  std::vector<TensorView> views;
-  for (std::size_t v = 0; v < scene_.program.values.size(); ++v) {
+  kernels::ByValue<TensorView> views;
+  for (const kernels::ValueIndex v : scene_.program.values.indices()) {
     const kernels::Primitive& line = scene_.program.values[v];
     Tensor tensor(line.dtype, line.shape);
     if (scene_.compiled[v]) {
@@ -174,10 +174,9 @@ StepRecord TinyParty::compute(std::int64_t step) {
     Shared said = right;
     std::optional<Digest> digest;
     for (const Fault& fault : faults) {
-      const bool table =
-          fault.kind == Fault::Kind::kTable && fault.value <= static_cast<std::int64_t>(v) && step > 0;
+      const bool table = fault.kind == Fault::Kind::kTable && fault.value <= to_number(v) && step > 0;
       if (table) said = this->step(step - 1).values[v];
-      if (fault.value != static_cast<std::int64_t>(v)) continue;
+      if (fault.value != to_number(v)) continue;
       if (fault.kind == Fault::Kind::kValue) said = flipped(*said, fault);
       if (fault.kind == Fault::Kind::kNan) said = with_nan(*said, fault);
       if (fault.kind == Fault::Kind::kShape) said = reshaped(*said, fault);
@@ -201,11 +200,10 @@ StateRecord TinyParty::after(std::int64_t step) {
   const StepRecord& done = this->step(step);
   StateRecord out;
   for (const kernels::ValueIndex v : program::state_inputs(scene_.program)) {
-    const kernels::Primitive& line = scene_.program.values[static_cast<std::size_t>(v)];
-    const auto next = static_cast<std::size_t>(*line.next);
+    const kernels::Primitive& line = scene_.program.values[v];
     out.names.push_back(line.source.name);
-    out.tensors.push_back(done.values[next]);
-    out.digests.push_back(done.digests[next]);
+    out.tensors.push_back(done.values[*line.next]);
+    out.digests.push_back(done.digests[static_cast<std::size_t>(*line.next)]);
   }
   bool no_state = false;
   for (const Fault& fault : faults_at(step)) {
@@ -299,7 +297,7 @@ Result<std::vector<merkle::NamedDigest>> TinyParty::entries(std::int64_t step) {
 }
 Result<std::vector<Digest>> TinyParty::values(std::int64_t step) { return this->step(step).digests; }
 Result<Tensor> TinyParty::value(std::int64_t step, kernels::ValueIndex value) {
-  return *this->step(step).values[static_cast<std::size_t>(value)];
+  return *this->step(step).values[value];
 }
 
 Result<protocol::DataOpening> TinyParty::data(std::string_view field, std::int64_t element) {

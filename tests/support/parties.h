@@ -1,6 +1,5 @@
 #pragma once
 
-#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -51,7 +50,7 @@ struct StateRecord {
   void hash();  ///< computes the state's digest from its entries', in their order, valid or not
 };
 struct StepRecord {
-  std::vector<std::shared_ptr<const Tensor>> values;
+  kernels::ByValue<std::shared_ptr<const Tensor>> values;
   std::vector<Digest> digests;
 };
 

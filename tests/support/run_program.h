@@ -1,7 +1,6 @@
 #pragma once
 
 #include <catch2/catch.hpp>
-#include <map>
 #include <string>
 #include <vector>
 
@@ -50,22 +49,21 @@ inline Tensor input_value(const kernels::Primitive& input, const State& state, c
 }
 
 /// Every value of the program, by the definition (kernels/evaluate.h).
-inline std::vector<Tensor> run_program(const program::Program& program, const State& state,
-                                       const StepInputs& inputs) {
-  std::vector<Tensor> values;
-  std::vector<TensorView> views;
-  std::vector<kernels::ValueType> types;
+inline kernels::ByValue<Tensor> run_program(const program::Program& program, const State& state,
+                                            const StepInputs& inputs) {
+  kernels::ByValue<Tensor> values;
+  kernels::ByValue<kernels::ValueType> types;
   for (const kernels::Primitive& line : program.values) {
     if (line.kind == kernels::Kind::kInput) {
       values.push_back(input_value(line, state, inputs));
     } else {
       const auto compiled = kernels::compile(line, types);
       REQUIRE(compiled.ok());
-      values.emplace_back(line.dtype, line.shape);
-      views.clear();
+      kernels::ByValue<TensorView> views;
       for (const Tensor& value : values) views.push_back(value.view());
-      views.pop_back();
-      REQUIRE(kernels::evaluate_all(*compiled, views, values.back(), 0, values.back().count()).ok());
+      Tensor made(line.dtype, line.shape);
+      REQUIRE(kernels::evaluate_all(*compiled, views, made, 0, made.count()).ok());
+      values.push_back(std::move(made));
     }
     REQUIRE(values.back().shape() == line.shape);
     REQUIRE(values.back().dtype() == line.dtype);
@@ -79,8 +77,8 @@ inline State next_state(const program::Program& program, const State& state, con
   const auto values = run_program(program, state, inputs);
   State next;
   for (const auto input : program::state_inputs(program)) {
-    const kernels::Primitive& line = program.values[static_cast<std::size_t>(input)];
-    next.push_back({line.source.name, values[static_cast<std::size_t>(*line.next)]});
+    const kernels::Primitive& line = program.values[input];
+    next.push_back({line.source.name, values[*line.next]});
   }
   return next;
 }

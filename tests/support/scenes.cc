@@ -38,11 +38,10 @@ std::string strings(const char* key, const std::vector<std::string>& all) {
 }  // namespace
 
 int Sketch::parse(std::string text) {
-  const auto v = static_cast<kernels::ValueIndex>(program_.values.size());
-  auto line = program::parse_line(text, v);
+  auto line = program::parse_line(text, program_.values.next());
   if (!line.ok()) broken(text + ": " + line.error().message);
   program_.values.push_back(*std::move(line));
-  return v;
+  return to_number(program_.values.last());
 }
 
 int Sketch::state(const std::string& name, const char* type, const Shape& shape) {
@@ -91,7 +90,7 @@ void fill(Tensor& tensor, Dice& dice) {
 State first_state(const program::Program& program, Dice& dice) {
   State state;
   for (const kernels::ValueIndex v : program::state_inputs(program)) {
-    const kernels::Primitive& line = program.values[static_cast<std::size_t>(v)];
+    const kernels::Primitive& line = program.values[v];
     Tensor tensor(line.dtype, line.shape);
     if (line.source.name != "step" && line.source.name != "loss") fill(tensor, dice);
     state.push_back({line.source.name, std::move(tensor)});
@@ -127,14 +126,15 @@ Scene scene_of(std::string name, program::Program program, std::int64_t steps, s
   Dice dice(seed);
   Scene scene;
   scene.name = std::move(name);
-  std::vector<kernels::ValueType> types;
-  for (const kernels::Primitive& line : program.values) types.push_back({line.dtype, line.shape});
-  for (std::size_t v = 0; v < program.values.size(); ++v) {
-    scene.compiled.emplace_back();
-    if (program.values[v].kind == kernels::Kind::kInput) continue;
-    auto compiled = kernels::compile(program.values[v], std::span(types).first(v));
-    if (!compiled.ok()) broken(compiled.error().message);
-    scene.compiled.back() = *std::move(compiled);
+  kernels::ByValue<kernels::ValueType> types;
+  for (const kernels::Primitive& line : program.values) {
+    scene.compiled.push_back(std::nullopt);
+    if (line.kind != kernels::Kind::kInput) {
+      auto compiled = kernels::compile(line, types);
+      if (!compiled.ok()) broken(compiled.error().message);
+      scene.compiled.back() = *std::move(compiled);
+    }
+    types.push_back({line.dtype, line.shape});
   }
   scene.initial = first_state(program, dice);
   manifest::Task task = test::task();

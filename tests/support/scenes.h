@@ -49,7 +49,9 @@ class Sketch {
   int input(const std::string& source, const char* type, const Shape& shape,
             const std::vector<std::string>& of = {});
   int add(const Line& line);
-  void next(int state, int value) { program_.values[static_cast<std::size_t>(state)].next = value; }
+  void next(int state, int value) {
+    program_.values[kernels::ValueIndex{state}].next = kernels::ValueIndex{value};
+  }
   /// Adds the entries `loss` (if given, an f32 [] that becomes `loss`) and `step`; asserts that the program
   /// is valid.
   [[nodiscard]] program::Program finish(std::optional<int> loss = std::nullopt);
@@ -62,7 +64,7 @@ class Sketch {
 struct Scene {
   std::string name;
   program::Program program;
-  std::vector<std::optional<kernels::CompiledPrimitive>> compiled;  ///< none for inputs
+  kernels::ByValue<std::optional<kernels::CompiledPrimitive>> compiled;  ///< none for inputs
   State initial;
   State dataset;  ///< x and y
   Digest scales;  ///< SHA-256 of the dataset's

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <span>
+
 #include "dgx/kernels/compiled.h"
 
 namespace dgx::kernels {
@@ -365,10 +367,9 @@ Result<CompiledPrimitive> compile(const Primitive& primitive, const TypeOf& type
   return Compiler(primitive, type_of).run();
 }
 
-Result<CompiledPrimitive> compile(const Primitive& primitive, std::span<const ValueType> table) {
-  return compile(primitive, [table](ValueIndex value) -> std::optional<ValueType> {
-    if (value < 0 || static_cast<std::size_t>(value) >= table.size()) return std::nullopt;
-    return table[static_cast<std::size_t>(value)];
+Result<CompiledPrimitive> compile(const Primitive& primitive, const ByValue<ValueType>& table) {
+  return compile(primitive, [&table](ValueIndex value) {
+    return table.contains(value) ? std::optional(table[value]) : std::nullopt;
   });
 }
 

@@ -37,13 +37,11 @@ Number stored(DType dtype, Slot slot) {
 }
 
 Result<TensorSource> TensorSource::bind(const CompiledPrimitive& primitive,
-                                        std::span<const TensorView> values) {
+                                        const ByValue<TensorView>& values) {
   TensorSource source;
   for (const CompiledAccess& access : primitive.accesses) {
-    if (access.value < 0 || static_cast<std::size_t>(access.value) >= values.size()) {
-      return malformed(fmt::format("value {} is missing", access.value));
-    }
-    const TensorView& view = values[static_cast<std::size_t>(access.value)];
+    if (!values.contains(access.value)) return malformed(fmt::format("value {} is missing", access.value));
+    const TensorView& view = values[access.value];
     if (view.dtype != access.dtype || view.count() != access.count) {
       return malformed(fmt::format("value {} has {} elements of {}, not {} of {}", access.value, view.count(),
                                    name_of(view.dtype), access.count, name_of(access.dtype)));
@@ -58,13 +56,13 @@ Number evaluate_element(const CompiledPrimitive& primitive, ValueSource& source,
   return element_at(primitive, lookup, element);
 }
 
-Result<Number> evaluate_element(const CompiledPrimitive& primitive, std::span<const TensorView> values,
+Result<Number> evaluate_element(const CompiledPrimitive& primitive, const ByValue<TensorView>& values,
                                 std::int64_t element) {
   DGX_TRY(const TensorSource source, TensorSource::bind(primitive, values));
   return element_at(primitive, source, element);
 }
 
-Status evaluate_all(const CompiledPrimitive& primitive, std::span<const TensorView> values,
+Status evaluate_all(const CompiledPrimitive& primitive, const ByValue<TensorView>& values,
                     std::span<std::uint8_t> out, std::int64_t begin, std::int64_t end) {
   DGX_TRY(const TensorSource source, TensorSource::bind(primitive, values));
   if (out.size() != static_cast<std::size_t>(primitive.count) * size_of(primitive.dtype)) {
@@ -94,7 +92,7 @@ Status evaluate_all(const CompiledPrimitive& primitive, std::span<const TensorVi
   return {};
 }
 
-Status evaluate_all(const CompiledPrimitive& primitive, std::span<const TensorView> values, Tensor& out,
+Status evaluate_all(const CompiledPrimitive& primitive, const ByValue<TensorView>& values, Tensor& out,
                     std::int64_t begin, std::int64_t end) {
   if (out.dtype() != primitive.dtype) {
     return internal_error(

@@ -13,7 +13,7 @@ namespace dgx::kernels {
 struct PlainNumbers {
   using Value = Slot;
 
-  static Slot number(NumberType, Slot slot, Origin, std::int32_t = 0, ValueIndex = 0, std::int64_t = 0) {
+  static Slot number(NumberType, Slot slot, Origin, std::int32_t = 0, ValueIndex = {}, std::int64_t = 0) {
     return slot;
   }
   static Slot as(Slot slot, Origin, std::int32_t = 0) { return slot; }
@@ -34,12 +34,12 @@ class TracedNumbers {
   /// `visit` is kept by reference.
   explicit TracedNumbers(const Visit& visit) : visit_(visit) {}
 
-  static Value number(NumberType type, Slot slot, Origin origin, std::int32_t index = 0, ValueIndex value = 0,
-                      std::int64_t element = 0) {
+  static Value number(NumberType type, Slot slot, Origin origin, std::int32_t index = 0,
+                      ValueIndex value = {}, std::int64_t element = 0) {
     return {origin, index, value, element, number_of(type, slot)};
   }
   static Value as(const Value& value, Origin origin, std::int32_t index = 0) {
-    return {origin, index, 0, 0, value.number};
+    return {origin, index, {}, 0, value.number};
   }
   static Slot slot(const Value& value) { return slot_of(value.number); }
 
@@ -49,10 +49,10 @@ class TracedNumbers {
     const ScalarRecord record{0, at.place, at.step, at.position, at.op, at.operand_count, operands, number};
     if (at.place != Place::kStep && at.place != Place::kWhen) {
       show(record);
-      return {Origin::kAccumulator, 0, 0, 0, number};
+      return {Origin::kAccumulator, 0, {}, 0, number};
     }
     pending_.push_back(record);
-    return {Origin::kStep, at.step, 0, 0, number};
+    return {Origin::kStep, at.step, {}, 0, number};
   }
   void end_list() {
     std::ranges::sort(pending_, {}, &ScalarRecord::step);

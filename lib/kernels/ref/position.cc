@@ -12,7 +12,7 @@ Number typed(NumberType type, const Number& number) {
   return type == NumberType::kFloat ? Number::of(canonical_nan(number.real)) : Number::of(number.integer);
 }
 
-OperandRecord traced(const Number& number) { return {Origin::kAccumulator, 0, 0, 0, number}; }
+OperandRecord traced(const Number& number) { return {Origin::kAccumulator, 0, {}, 0, number}; }
 
 using Plain = Element<PlainNumbers, const TensorSource>;
 
@@ -77,7 +77,7 @@ PositionTrace trace_position(const CompiledPrimitive& primitive, ValueSource& so
 }
 
 Result<std::vector<Running>> running_results(const CompiledPrimitive& primitive,
-                                             std::span<const TensorView> values, std::int64_t element,
+                                             const ByValue<TensorView>& values, std::int64_t element,
                                              std::int64_t begin, std::int64_t end, const Running& before) {
   DGX_TRY(const TensorSource source, TensorSource::bind(primitive, values));
   assert(element >= 0 && element < primitive.count);

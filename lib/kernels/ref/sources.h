@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cassert>
-#include <span>
 #include <vector>
 
 #include "dgx/kernels/evaluate.h"
@@ -13,7 +12,7 @@ namespace dgx::kernels {
 class TensorSource {
  public:
   /// kMalformed unless every value accessed is there with the dtype and count compiled for.
-  static Result<TensorSource> bind(const CompiledPrimitive& primitive, std::span<const TensorView> values);
+  static Result<TensorSource> bind(const CompiledPrimitive& primitive, const ByValue<TensorView>& values);
 
   void located(ValueIndex /*value*/) const {}
   [[nodiscard]] Slot read(std::size_t access, std::int64_t element) const {

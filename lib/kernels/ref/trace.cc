@@ -31,7 +31,7 @@ ElementTrace trace_element(const CompiledPrimitive& primitive, ValueSource& sour
   return trace_with(primitive, lookup, element, visit);
 }
 
-Result<ElementTrace> trace_element(const CompiledPrimitive& primitive, std::span<const TensorView> values,
+Result<ElementTrace> trace_element(const CompiledPrimitive& primitive, const ByValue<TensorView>& values,
                                    std::int64_t element, const Visit& visit) {
   DGX_TRY(const TensorSource source, TensorSource::bind(primitive, values));
   return trace_with(primitive, source, element, visit);

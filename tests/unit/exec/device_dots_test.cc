@@ -32,7 +32,7 @@ Shape images(const Form& f) { return {f.images, f.in, f.height, f.width}; }
 Shape weights(const Form& f) { return {f.out, f.in, f.kernel, f.kernel}; }
 Shape results(const Form& f) { return {f.images, f.out, f.rows(), f.columns()}; }
 
-Access window(ValueIndex value, Coordinate image, Coordinate channel, const Form& f, Term row, Term column,
+Access window(int value, Coordinate image, Coordinate channel, const Form& f, Term row, Term column,
               Term row_tap, Term column_tap) {
   row.coefficient = column.coefficient = f.stride;
   row_tap.coefficient = column_tap.coefficient = f.dilation;
@@ -79,7 +79,7 @@ class Bench {
 
   void check(const Primitive& primitive, const std::vector<Tensor>& values, cuda::Tile tile,
              std::int64_t piece = 0) {
-    auto dot = recognise_tiled_dot(0, compiled(primitive, values));
+    auto dot = recognise_tiled_dot({}, compiled(primitive, values));
     REQUIRE(dot);
     dot->dot.a.from = there(values[static_cast<std::size_t>(dot->a)]);
     dot->dot.b.from = there(values[static_cast<std::size_t>(dot->b)]);
@@ -229,7 +229,7 @@ TEST_CASE("a dot may read what lies before where its indices are 0", "[device]")
 
 TEST_CASE("what tiles do not cover is not recognised", "[device]") {
   const auto refused = [](const Primitive& primitive, const std::vector<Tensor>& values) {
-    return !recognise_tiled_dot(0, compiled(primitive, values)).has_value();
+    return !recognise_tiled_dot({}, compiled(primitive, values)).has_value();
   };
   const Tensor line = numbers({20}, 1, false), square = numbers({20, 20}, 2, false),
                small = numbers({6, 6, 6, 6}, 3, false);

@@ -61,13 +61,10 @@ TEST_CASE("a device traces and makes faults by the CPU, and goes on from there",
   REQUIRE((executor->load(start_of(network)).ok() && (*reference)->load(start_of(network)).ok()));
   REQUIRE((executor->step().ok() && (*reference)->step().ok()));
   int values = 0;
-  const auto count = [&](std::int32_t, const TensorView&) -> Status {
-    ++values;
-    return {};
-  };
+  const auto count = [&](kernels::ValueIndex, const TensorView&) { return ++values, Status{}; };
   REQUIRE((executor->trace(count).ok() && (*reference)->step().ok()));
   CHECK(values == static_cast<int>(network.step_program()->values.size()));
-  const Fault fault{static_cast<kernels::ValueIndex>(values - 1), 0, 3};
+  const Fault fault{kernels::ValueIndex{values - 1}, 0, 3};
   REQUIRE((executor->trace(fault, {}).ok() && (*reference)->trace(fault, {}).ok()));
   require_same(executor->state().value(), (*reference)->state().value(), "after a fault");
   REQUIRE((executor->step().ok() && (*reference)->step().ok()));

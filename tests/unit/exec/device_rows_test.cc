@@ -75,7 +75,7 @@ std::shared_ptr<const program::Program> program_of(const Form& form) {
 State start_of(const program::Program& program, std::mt19937& random) {
   State state;
   for (const kernels::ValueIndex v : program::state_inputs(program)) {
-    const auto& input = program.values[static_cast<std::size_t>(v)];
+    const auto& input = program.values[v];
     const bool is_read = input.source.name == "model/a" || input.source.name == "model/w";
     state.push_back({input.source.name, is_read ? test::random_tensor({input.dtype, input.shape}, random)
                                                 : Tensor(input.dtype, input.shape)});

@@ -73,7 +73,6 @@ class Bench {
     long_rows_ = input(DType::kF32, {2, 70001}, number);
   }
 
-  std::string name(ValueIndex v) const { return std::to_string(v); }
   ValueIndex reals_, integers_, bytes_, rows_, ties_, least_rows_, whole_rows_, byte_rows_, matrix_,
       whole_matrix_, byte_matrix_, places_, long_rows_;
 
@@ -89,10 +88,10 @@ class Bench {
   void check(const KernelOptions& options) {
     auto program = program::parse_program(text_);
     if (!program.ok()) FAIL(program.error().message);
-    std::vector<kernels::ValueType> types;
+    kernels::ByValue<kernels::ValueType> types;
     Plan plan;
     for (const kernels::Primitive& value : program->values) {
-      plan.compiled.emplace_back();
+      plan.compiled.push_back({});
       if (value.kind != Kind::kInput) {
         auto compiled = kernels::compile(value, types);
         if (!compiled.ok()) FAIL(compiled.error().message);
@@ -104,9 +103,9 @@ class Bench {
     plan.checked.assign(types.size(), true);
     const KernelWriter writer(plan, options);
     KernelText text;
-    std::vector<std::vector<std::pair<std::int32_t, DeviceKernel>>> kernels(types.size());
-    for (std::size_t v = inputs_.size(); v < types.size(); ++v) {
-      for (const DeviceKernel& kernel : kernels_of(writer, static_cast<ValueIndex>(v)))
+    Kernels kernels(types.size());
+    for (const ValueIndex v : types.indices(inputs_.next())) {
+      for (const DeviceKernel& kernel : kernels_of(writer, v))
         kernels[v].emplace_back(text.add(kernel), kernel);
     }
     for (const char* order : {"", "order=reversed", "order=shuffled", "functions=pairs"}) {
@@ -133,16 +132,16 @@ class Bench {
                                                 : "u8") +
              "\n";
     inputs_.push_back(std::move(tensor));
-    return static_cast<ValueIndex>(inputs_.size()) - 1;
+    return inputs_.last();
   }
 
   [[nodiscard]] DeviceOperation work_of(ValueIndex v) const {
-    const auto& compiled = plan_->compiled[static_cast<std::size_t>(v)];
+    const auto& compiled = plan_->compiled[v];
     return recognise_on_device(v, compiled, strip_accesses(compiled));
   }
   /// The kernels of a value alone. Dots are not made in tiles.
   [[nodiscard]] std::vector<DeviceKernel> kernels_of(const KernelWriter& writer, ValueIndex v) const {
-    const auto& compiled = plan_->compiled[static_cast<std::size_t>(v)];
+    const auto& compiled = plan_->compiled[v];
     const std::vector<ValueIndex> alone = {v};
     if (compiled.kind == Kind::kMap) return {writer.maps({alone, {}, {}}, alone)};
     const DeviceOperation work = work_of(v);
@@ -158,21 +157,23 @@ class Bench {
     return *memory;
   }
 
-  void run(cuda::Device& device, const program::Program& program,
-           const std::vector<std::vector<std::pair<std::int32_t, DeviceKernel>>>& kernels,
+  /// A value's kernels, with their numbers in the source.
+  using Kernels = kernels::ByValue<std::vector<std::pair<std::int32_t, DeviceKernel>>>;
+
+  void run(cuda::Device& device, const program::Program& program, const Kernels& kernels,
            std::int32_t first) {
-    std::vector<void*> values;
-    std::vector<TensorView> views;
+    kernels::ByValue<void*> values;
+    kernels::ByValue<TensorView> views;
     for (const Tensor& tensor : inputs_) {
       values.push_back(there(device, tensor.bytes().data(), tensor.bytes().size()));
       views.push_back(tensor.view());
     }
-    for (std::size_t v = inputs_.size(); v < kernels.size(); ++v) {
+    for (const ValueIndex v : kernels.indices(inputs_.next())) {
       const auto& compiled = plan_->compiled[v];
       Tensor expected(compiled.dtype, compiled.shape);
       REQUIRE(kernels::evaluate_all(compiled, views, expected, 0, expected.count()).ok());
       void* const out = there(device, nullptr, expected.bytes().size());
-      const DeviceOperation work = work_of(static_cast<ValueIndex>(v));
+      const DeviceOperation work = work_of(v);
       const auto* const fold = std::get_if<TeamFold>(&work);
       void* const scratch =
           there(device, nullptr, fold == nullptr ? 0 : static_cast<std::size_t>(fold->scratch_bytes()));
@@ -181,11 +182,11 @@ class Bench {
       for (const auto& [number, kernel] : kernels[v]) {
         cuda::Generated launch{first + number, kernel.threads, kernel.blocks, {}};
         for (const KernelArgument& argument : kernel.arguments) {
-          const bool is_out = argument.value == static_cast<ValueIndex>(v);
+          const bool is_out = argument.value == v;
           launch.addresses.push_back(argument.what == KernelArgument::What::kFlag      ? flag
                                      : argument.what == KernelArgument::What::kScratch ? scratch
                                      : is_out                                          ? out
-                                              : values[static_cast<std::size_t>(argument.value)]);
+                                              : values[argument.value]);
         }
         const Status launched = device.launch(launch);
         INFO(kernel.body);
@@ -195,7 +196,7 @@ class Bench {
     }
   }
 
-  void compare(cuda::Device& device, const program::Program& program, std::size_t v, const Tensor& expected,
+  void compare(cuda::Device& device, const program::Program& program, ValueIndex v, const Tensor& expected,
                const void* out, const void* flag,
                const std::vector<std::pair<std::int32_t, DeviceKernel>>& kernels) const {
     Tensor got(expected.dtype(), expected.shape());
@@ -206,14 +207,14 @@ class Bench {
     if (expected.dtype() == DType::kF32) {
       for (const float x : expected.as<float>()) finite = finite && std::isfinite(x);
     }
-    INFO("line " << v << ", " << name_of(program.values[v].kind) << "\n"
+    INFO("line " << to_number(v) << ", " << name_of(program.values[v].kind) << "\n"
                  << (kernels.empty() ? "" : kernels.front().second.body));
     CHECK(std::ranges::equal(got.bytes(), expected.bytes()));
     if (expected.dtype() == DType::kF32 && expected.count() > 0) CHECK(raised == (finite ? 0 : 1));
   }
 
   std::string text_;
-  std::vector<Tensor> inputs_;
+  kernels::ByValue<Tensor> inputs_;
   std::size_t lines_ = 0;
   const Plan* plan_ = nullptr;
 };

@@ -21,10 +21,8 @@ TEST_CASE("an evaluation gives the losses and hits of the definition") {
   REQUIRE(evaluator.ok());
   REQUIRE((*evaluator)->load(state).ok());
   REQUIRE((*evaluator)->run(inputs.x.view(), inputs.y.view()).ok());
-  for (std::size_t v = values.size() - 2; v < values.size(); ++v) {
-    CHECK(std::ranges::equal((*evaluator)->value(static_cast<kernels::ValueIndex>(v)).bytes,
-                             values[v].bytes()));
-  }
+  for (const kernels::ValueIndex v : values.indices(kernels::ValueIndex(values.size() - 2)))
+    CHECK(std::ranges::equal((*evaluator)->value(v).bytes, values[v].bytes()));
 }
 
 TEST_CASE("values that nothing depends on are not made, whatever they read") {
@@ -53,10 +51,8 @@ TEST_CASE("every value that an evaluation keeps is still there when it ends, tho
   REQUIRE(evaluator.ok());
   REQUIRE((*evaluator)->load(state).ok());
   REQUIRE((*evaluator)->run({}, {}).ok());
-  for (std::size_t v = 1; v < values.size(); ++v) {
-    CHECK(std::ranges::equal((*evaluator)->value(static_cast<kernels::ValueIndex>(v)).bytes,
-                             values[v].bytes()));
-  }
+  for (const kernels::ValueIndex v : values.indices(kernels::ValueIndex{1}))
+    CHECK(std::ranges::equal((*evaluator)->value(v).bytes, values[v].bytes()));
 }
 
 TEST_CASE("integers saturate in a u8 value that is a copy of them, for its readers too") {

@@ -110,7 +110,7 @@ TEST_CASE("an entry becomes what a packed weight was", "[device]") {
   for (int s = 0; s < 3; ++s) {
     const State before = (*traced)->state().value();
     REQUIRE(((*on_device)->step().ok() && (*fused)->step().ok() &&
-             (*traced)->trace(std::function<Status(std::int32_t, const TensorView&)>()).ok()));
+             (*traced)->trace(program::ValueVisitor()).ok()));
     const State states[] = {(*traced)->state().value(), (*fused)->state().value(),
                             (*on_device)->state().value()};
     for (const State& state : states) {

@@ -82,9 +82,7 @@ TEST_CASE("samples in a file give the states of samples in memory, also one valu
     REQUIRE((in_memory->load(start).ok() && (*in_file)->load(start).ok()));
     for (int step = 0; step < 4; ++step) {
       REQUIRE(in_memory->step().ok());
-      REQUIRE((step == 2 ? (*in_file)->trace(std::function<Status(std::int32_t, const TensorView&)>())
-                         : (*in_file)->step())
-                  .ok());
+      REQUIRE((step == 2 ? (*in_file)->trace(program::ValueVisitor()) : (*in_file)->step()).ok());
       require_same((*in_file)->state().value(), in_memory->state().value(), "step " + std::to_string(step));
     }
     // A jump in the order: the rows that were prefetched are not the ones needed.
@@ -215,10 +213,10 @@ TEST_CASE("a trace shows every value of the definition, in order, and ends in th
   REQUIRE(executor->load(start).ok());
   std::size_t next = 0;
   REQUIRE(executor
-              ->trace([&](std::int32_t v, const TensorView& view) -> Status {
+              ->trace([&](kernels::ValueIndex v, const TensorView& view) -> Status {
                 CHECK(static_cast<std::size_t>(v) == next++);
-                INFO("value " << v);
-                REQUIRE(same_bits(Tensor(view), values[static_cast<std::size_t>(v)]));
+                INFO("value " << to_number(v));
+                REQUIRE(same_bits(Tensor(view), values[v]));
                 return {};
               })
               .ok());
@@ -253,15 +251,15 @@ TEST_CASE("a trace shows the one NaN, whichever the processor makes") {
     const auto executor = ExactExecutor::create(program, {{}, 1, 1, sample.view(), sample.view()}, 2);
     REQUIRE(executor.ok());
     REQUIRE((*executor)->load(start).ok());
-    const auto visit = [&](std::int32_t v, const TensorView& view) -> Status {
-      INFO(name_of(set) << ", value " << v);
-      CHECK(same_bits(Tensor(view), values[static_cast<std::size_t>(v)]));
+    const auto visit = [&](kernels::ValueIndex v, const TensorView& view) -> Status {
+      INFO(name_of(set) << ", value " << to_number(v));
+      CHECK(same_bits(Tensor(view), values[v]));
       return {};
     };
     REQUIRE((*executor)->trace(visit).ok());
   });
-  for (const std::size_t v : {1U, 2U, 3U}) {
-    for (const float number : values[v].as<float>())
+  for (const int v : {1, 2, 3}) {
+    for (const float number : values[kernels::ValueIndex{v}].as<float>())
       CHECK(std::bit_cast<std::uint32_t>(number) == 0x7FC00000U);
   }
 }
@@ -272,14 +270,12 @@ TEST_CASE("a fault changes the value it names and what follows from it") {
   const Samples data(network);
   const State start = *program::initial_state(*program, test::kSeed);
   const auto honest = test::run_program(*program, start, test::reference_inputs(network, data, 0));
-  for (std::size_t v = 0; v < program->values.size(); ++v) {
+  for (const kernels::ValueIndex v : program->values.indices()) {
     const auto executor = executor_of(program, network, data, 1);
     REQUIRE(executor->load(start).ok());
-    const Fault fault{static_cast<kernels::ValueIndex>(v), 0, 1};
     REQUIRE(executor
-                ->trace(fault,
-                        [&](std::int32_t value, const TensorView& view) -> Status {
-                          const auto at = static_cast<std::size_t>(value);
+                ->trace({v, 0, 1},
+                        [&](kernels::ValueIndex at, const TensorView& view) -> Status {
                           if (at < v) CHECK(same_bits(Tensor(view), honest[at]));
                           if (at == v) CHECK_FALSE(same_bits(Tensor(view), honest[at]));
                           return {};
@@ -293,12 +289,12 @@ TEST_CASE("a fault in any input lasts one step") {
   const auto program = network.step_program();
   const Samples data(network);
   const State start = *program::initial_state(*program, test::kSeed);
-  for (std::size_t v = 0; v < program->values.size(); ++v) {
+  for (const kernels::ValueIndex v : program->values.indices()) {
     if (program->values[v].kind != kernels::Kind::kInput) continue;
-    INFO("value " << v);
+    INFO("value " << to_number(v));
     const auto executor = executor_of(program, network, data, 1);
     REQUIRE(executor->load(start).ok());
-    REQUIRE(executor->trace(Fault{static_cast<kernels::ValueIndex>(v), 0, 3}, {}).ok());
+    REQUIRE(executor->trace(Fault{v, 0, 3}, {}).ok());
     REQUIRE(executor->load(start).ok());
     REQUIRE(executor->trace({}).ok());
     require_same(executor->state().value(),
@@ -311,12 +307,12 @@ TEST_CASE("a fault in the constant one reaches what sums with it") {
   const auto program = network.step_program();
   const Samples data(network);
   const State start = *program::initial_state(*program, test::kSeed);
-  for (std::size_t v = 0; v < program->values.size(); ++v) {
+  for (const kernels::ValueIndex v : program->values.indices()) {
     if (program->values[v].source.kind != kernels::Source::Kind::kConstant) continue;
     if (program->values[v].kind != kernels::Kind::kInput) continue;
     const auto executor = executor_of(program, network, data, 1);
     REQUIRE(executor->load(start).ok());
-    REQUIRE(executor->trace(Fault{static_cast<kernels::ValueIndex>(v), 0, 22}, {}).ok());
+    REQUIRE(executor->trace(Fault{v, 0, 22}, {}).ok());
     const State honest = test::next_state(*program, start, test::reference_inputs(network, data, 0));
     CHECK_FALSE(same_bits(find_entry(executor->state().value(), "model/0.bias")->tensor,
                           find_entry(honest, "model/0.bias")->tensor));
@@ -339,9 +335,8 @@ TEST_CASE("a fault outside the program is refused") {
   const auto program = network.step_program();
   const Samples data(network);
   const auto executor = executor_of(program, network, data, 1);
-  const auto count = static_cast<kernels::ValueIndex>(program->values.size());
-  for (const Fault& fault :
-       {Fault{-1, 0, 0}, Fault{count, 0, 0}, Fault{0, 1 << 20, 0}, Fault{0, 0, 32}, Fault{0, 0, -1}}) {
+  for (const Fault& fault : {Fault{kernels::kNoValue, 0, 0}, Fault{program->values.next(), 0, 0},
+                             Fault{{}, 1 << 20, 0}, Fault{{}, 0, 32}, Fault{{}, 0, -1}}) {
     const Status status = executor->trace(fault, {});
     REQUIRE_FALSE(status.ok());
     CHECK(status.error().code == ErrorCode::kUsage);

@@ -90,9 +90,7 @@ inline std::string check_form(const std::vector<FormInput>& inputs, const std::v
         INFO(explained << lines.back() << "\n"
                        << name_of(set) << ", " << threads << " threads, seed " << seed);
         CHECK(explained.find("element by element") == std::string::npos);
-        const auto ours =
-            stored((*evaluator)->value(static_cast<kernels::ValueIndex>(values.size() - 1)).bytes,
-                   values.back().dtype());
+        const auto ours = stored((*evaluator)->value(values.last()).bytes, values.back().dtype());
         std::size_t first = 0;
         while (first < reference.size() && ours[first] == reference[first]) ++first;
         INFO("first differing byte " << first << " of " << reference.size());

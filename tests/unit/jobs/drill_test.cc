@@ -10,7 +10,7 @@ TEST_CASE("both forms of a drill are read") {
   REQUIRE(bit.ok());
   CHECK_FALSE(bit->lazy());
   CHECK(bit->step == 7);
-  CHECK(bit->fault.value == 12);
+  CHECK(bit->fault.value == kernels::ValueIndex{12});
   CHECK(bit->fault.element == 34);
   CHECK(bit->fault.bit == 5);
   const auto lazy = parse_drill("segment=3,lazy");

@@ -82,7 +82,7 @@ std::vector<float> spiced(std::vector<float> values, std::uint64_t seed) {
 
 std::vector<float> reference(const Shapes& s, const Side& a, const Side& b, const std::vector<float>& left,
                              const std::vector<float>& right) {
-  const auto access = [](ValueIndex value, const Side& side, int line) {
+  const auto access = [](int value, const Side& side, int line) {
     Term t0 = i(0), t1 = i(line), t2 = k(0);
     t0.coefficient = side.batch;
     t1.coefficient = side.line;

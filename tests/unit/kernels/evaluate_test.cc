@@ -175,10 +175,11 @@ TEST_CASE("a stored integer saturates in u8") {
 class Leaves : public ValueSource {
  public:
   Number element(ValueIndex value, std::int64_t index) override {
-    asked.push_back({value, index});
-    return value == 2 ? Number::of(std::int64_t{1}) : Number::of(static_cast<float>(10 * value + index));
+    const int number = to_number(value);
+    asked.push_back({number, index});
+    return number == 2 ? Number::of(std::int64_t{1}) : Number::of(static_cast<float>(10 * number + index));
   }
-  std::vector<std::pair<ValueIndex, std::int64_t>> asked;
+  std::vector<std::pair<int, std::int64_t>> asked;
 };
 
 TEST_CASE("select reads only the branch it takes, even through steps that several share") {
@@ -191,7 +192,7 @@ TEST_CASE("select reads only the branch it takes, even through steps that severa
            step(Op::kAdd, {Operand::step(2), Operand::step(0)})});
   Leaves leaves;
   CHECK(evaluate_element(compiled(primitive, values), leaves, 2) == Number::of(-4.0F));
-  CHECK(leaves.asked == std::vector<std::pair<ValueIndex, std::int64_t>>{{0, 2}, {2, 2}});
+  CHECK(leaves.asked == std::vector<std::pair<int, std::int64_t>>{{0, 2}, {2, 2}});
 }
 
 TEST_CASE("nested selects that share steps stay linear") {

@@ -19,7 +19,7 @@ class Table final : public ValueSource {
  public:
   explicit Table(const std::vector<Tensor>& values) : views_(views(values)) {}
   Number element(ValueIndex value, std::int64_t index) override {
-    const TensorView& view = views_.at(static_cast<std::size_t>(value));
+    const TensorView& view = views_[value];
     const auto at = static_cast<std::size_t>(index);
     switch (view.dtype) {
       case DType::kF32: return Number::of(reinterpret_cast<const float*>(view.bytes.data())[at]);
@@ -30,7 +30,7 @@ class Table final : public ValueSource {
   }
 
  private:
-  std::vector<TensorView> views_;
+  ByValue<TensorView> views_;
 };
 
 /// A fold with its values: rows of two elements, so that the second differs from the first.
@@ -271,7 +271,7 @@ TEST_CASE("running results may begin anywhere, a sum's where a block does") {
     CHECK_FALSE(running_results(primitive, views(one.values), 0, 0, 4354, start).ok());
     CHECK_FALSE(running_results(primitive, views(one.values), 0, -2048, 0, start).ok());
     CHECK_FALSE(running_results(primitive, views(one.values), 0, 2048, 0, start).ok());
-    CHECK_FALSE(running_results(primitive, std::vector<TensorView>{}, 0, 0, 1, start).ok());
+    CHECK_FALSE(running_results(primitive, ByValue<TensorView>{}, 0, 0, 1, start).ok());
   }
 }
 

@@ -50,14 +50,14 @@ Tensor integers(Shape shape, std::vector<std::int64_t> values) {
   return tensor;
 }
 
-std::vector<TensorView> views(const std::vector<Tensor>& values) {
-  std::vector<TensorView> all;
+ByValue<TensorView> views(const std::vector<Tensor>& values) {
+  ByValue<TensorView> all;
   for (const Tensor& value : values) all.push_back(value.view());
   return all;
 }
 
-std::vector<ValueType> types(const std::vector<Tensor>& values) {
-  std::vector<ValueType> all;
+ByValue<ValueType> types(const std::vector<Tensor>& values) {
+  ByValue<ValueType> all;
   for (const Tensor& value : values) all.push_back({value.dtype(), value.shape()});
   return all;
 }
@@ -76,8 +76,8 @@ Coordinate floored(std::vector<Term> terms, std::int64_t constant, std::int64_t 
   return {std::move(terms), constant, Coordinate::Division::kFloor, divisor};
 }
 
-Access read(ValueIndex value, std::vector<Coordinate> coordinates, std::optional<Literal> fill) {
-  return {value, std::nullopt, std::move(coordinates), fill};
+Access read(int value, std::vector<Coordinate> coordinates, std::optional<Literal> fill) {
+  return {ValueIndex{value}, std::nullopt, std::move(coordinates), fill};
 }
 
 Step step(ScalarOp op, std::initializer_list<Operand> operands) {

@@ -27,8 +27,8 @@ std::vector<float> pattern(std::uint64_t seed, std::int64_t count);
 
 Tensor floats(Shape shape, std::vector<float> values);
 Tensor integers(Shape shape, std::vector<std::int64_t> values);
-std::vector<TensorView> views(const std::vector<Tensor>& values);
-std::vector<ValueType> types(const std::vector<Tensor>& values);
+ByValue<TensorView> views(const std::vector<Tensor>& values);
+ByValue<ValueType> types(const std::vector<Tensor>& values);
 
 Term i(int n, std::int64_t coefficient = 1);
 Term k(int n, std::int64_t coefficient = 1);
@@ -36,7 +36,7 @@ Term via(int n, std::int64_t coefficient = 1);
 Coordinate at(std::vector<Term> terms, std::int64_t constant = 0);
 Coordinate exactly(std::vector<Term> terms, std::int64_t constant, std::int64_t divisor);
 Coordinate floored(std::vector<Term> terms, std::int64_t constant, std::int64_t divisor);
-Access read(ValueIndex value, std::vector<Coordinate> coordinates, std::optional<Literal> fill = {});
+Access read(int value, std::vector<Coordinate> coordinates, std::optional<Literal> fill = {});
 Step step(ScalarOp op, std::initializer_list<Operand> operands);
 
 Primitive map(DType dtype, Shape shape, std::vector<Access> accesses, std::vector<Step> steps = {});

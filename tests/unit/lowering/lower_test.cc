@@ -80,8 +80,7 @@ void compare_with_doubles(Activation activation, LossKind loss, const char* opti
 
 std::vector<std::string> texts_of(const Program& program) {
   std::vector<std::string> lines;
-  kernels::ValueIndex value = 0;
-  for (const auto& primitive : program.values) lines.push_back(print_line(primitive, value++));
+  for (const auto value : program.values.indices()) lines.push_back(print_line(program.values[value], value));
   return lines;
 }
 
@@ -157,7 +156,7 @@ TEST_CASE("the evaluation program ends with each sample's hit and loss") {
   const auto values = run_program(*program, *initial_state(*program, graph), inputs);
   DoubleMlp doubles(graph, kTiny, Activation::kGelu, recipe);
   const auto expected = doubles.evaluate(inputs.x, inputs.y);
-  const Tensor &hits = values[values.size() - 2], &losses = values.back();
+  const Tensor &hits = values[kernels::ValueIndex(values.size() - 2)], &losses = values.back();
   REQUIRE(hits.dtype() == DType::kI64);
   REQUIRE(losses.shape() == Shape{kTinyBatch});
   for (std::size_t n = 0; n < kTinyBatch; ++n) {

@@ -306,15 +306,16 @@ TEST_CASE("arithmetic broadcasts and follows alpha") {
 
 TEST_CASE("a form that one access cannot reshape is copied first") {
   const Shape shape = {4, 3, 2};
-  TensorForm form = value_form(0, DType::kF32, {2, 3, 4});
+  TensorForm form = value_form(kernels::ValueIndex{0}, DType::kF32, {2, 3, 4});
   form = remap(form, shape, {output_index(2), output_index(1), output_index(0)});
   CHECK(!is_contiguous(form));
   CHECK(!reshape(form, {12, 2}));      // merges two dimensions out of order
   CHECK(reshape(form, {2, 2, 3, 2}));  // only splits
   CHECK(reshape(form, {4, 1, 3, 2, 1}));
   CHECK(!reshape(form, {4, 3}));  // a different count
-  CHECK(reshape(value_form(0, DType::kF32, {2, 3, 4}), {24}));
-  const TensorForm part = remap(value_form(0, DType::kF32, {2, 3, 4}), {2, 3, 2}, output_indices(3));
+  CHECK(reshape(value_form(kernels::ValueIndex{0}, DType::kF32, {2, 3, 4}), {24}));
+  const TensorForm part =
+      remap(value_form(kernels::ValueIndex{0}, DType::kF32, {2, 3, 4}), {2, 3, 2}, output_indices(3));
   CHECK(!is_contiguous(part));  // identity coordinates, but not all of the value
   CHECK(!reshape(part, {12}));
 }

@@ -12,7 +12,7 @@ using test::replaced;
 namespace {
 
 struct Numbered {
-  kernels::ValueIndex value;
+  int number;
   const char* text;
 };
 
@@ -44,7 +44,8 @@ const Numbered kAccepted[] = {
 }  // namespace
 
 TEST_CASE("an accepted line prints to the same bytes") {
-  for (const auto& [value, text] : kAccepted) {
+  for (const auto& [number, text] : kAccepted) {
+    const kernels::ValueIndex value{number};
     INFO(text);
     const auto line = parse_line(text, value);
     if (!line.ok()) FAIL(line.error().message);
@@ -100,7 +101,7 @@ TEST_CASE("a line is refused with its number and the field") {
   };
   for (const auto& [text, message] : cases) {
     INFO(text);
-    const auto line = parse_line(text, 214);
+    const auto line = parse_line(text, kernels::ValueIndex{214});
     REQUIRE(!line.ok());
     CHECK(line.error().code == ErrorCode::kMalformed);
     CHECK_THAT(line.error().message, Catch::StartsWith("line 214: "));
@@ -110,18 +111,19 @@ TEST_CASE("a line is refused with its number and the field") {
 
 TEST_CASE("an input takes its source from a closed list") {
   const std::string state = R"({"k":"input","next":2,"s":[3],"src":"state model/a","t":"f32","v":0})";
-  REQUIRE(parse_line(state, 0).ok());
+  REQUIRE(parse_line(state, {}).ok());
   for (const char* source : {"state", "state ", "state a b", "batch z", "batch", "schedule x", "constants",
                              "uniform x", "uniform 16777216", "uniform -1", ""}) {
     INFO(source);
-    CHECK(!parse_line(replaced(state, "state model/a", source), 0).ok());
+    CHECK(!parse_line(replaced(state, "state model/a", source), {}).ok());
   }
-  CHECK(!parse_line(replaced(state, "state model/a", "state " + std::string(257, 'n')), 0).ok());
-  CHECK(!parse_line(replaced(state, "state model/a", "batch x"), 0).ok());  // only state entries have a next
+  CHECK(!parse_line(replaced(state, "state model/a", "state " + std::string(257, 'n')), {}).ok());
+  CHECK(!parse_line(replaced(state, "state model/a", "batch x"), {}).ok());  // only state entries have a next
 }
 
 TEST_CASE("no flipped bit of a line is overlooked") {
-  for (const auto& [value, text] : kAccepted) {
+  for (const auto& [number, text] : kAccepted) {
+    const kernels::ValueIndex value{number};
     const auto original = parse_line(text, value);
     std::string flipped = text;
     for (std::size_t bit = 0; bit < flipped.size() * 8; ++bit) {

@@ -92,7 +92,7 @@ class Misreader : public Party {
 /// and makes the claim there.
 Message named(const Game& game, PartyView& view, std::int64_t which) {
   if (game.stage<ChooseState>() || game.stage<ChooseElement>()) return Name{0, std::nullopt};
-  if (game.stage<ChooseValue>()) return Name{1, view.line(1)};
+  if (game.stage<ChooseValue>()) return Name{1, view.line(kernels::ValueIndex{1})};
   const auto* stage = game.stage<ChooseNumber>();
   REQUIRE(stage);
   const std::int64_t entry = std::min(which, std::ssize(stage->fold.shown()) - 1);
@@ -157,7 +157,7 @@ void convict(const Scene& scene, TinyParty& honest, std::size_t at) {
   CHECK(ended.falls);
   CHECK(ended.ruling.reason == manifest::RulingReason::kClaim);
   CHECK(ended.ruling.at.value == 1);
-  const std::int64_t n = scene.program.values[1].fold[0];
+  const std::int64_t n = scene.program.values[kernels::ValueIndex{1}].fold[0];
   if (at == 0) CHECK(ended.ruling.at.position == 0);
   CHECK(*ended.ruling.at.position >= static_cast<std::int64_t>(at) * (n / kInputs + 2) / 2);
 }

@@ -14,6 +14,8 @@ using kernels::Running;
 
 namespace {
 
+constexpr kernels::ValueIndex kFold{1};  // the line that `Fold` is about
+
 /// A fold over `n` positions of cheap terms: of one element, or of its index.
 struct Fold {
   program::Program program;
@@ -31,17 +33,17 @@ struct Fold {
     s.add(sketch);
     program = s.finish();
     static_cast<void>(w);
-    const std::vector<kernels::ValueType> types{{program.values[0].dtype, {7}}};
-    line = *kernels::compile(program.values[1], types);
-    input = Tensor(program.values[0].dtype, {7});
+    const DType dtype = program.values[{}].dtype;
+    line = *kernels::compile(program.values[kFold], {{dtype, {7}}});
+    input = Tensor(dtype, {7});
     for (std::size_t i = 0; i < 7; ++i) {
       if (integers) input.as<std::int64_t>()[i] = static_cast<std::int64_t>(i * i) - 9;
       if (!integers) input.as<float>()[i] = 0.1F * static_cast<float>(i) - 0.3F;
     }
   }
-  [[nodiscard]] std::vector<TensorView> views() const { return {input.view(), {}}; }
+  [[nodiscard]] kernels::ByValue<TensorView> views() const { return {input.view(), {}}; }
   [[nodiscard]] Number element() const { return *kernels::evaluate_element(line, views(), 0); }
-  [[nodiscard]] FoldLevels levels() const { return {program.values[1], line.fold_count, element()}; }
+  [[nodiscard]] FoldLevels levels() const { return {program.values[kFold], line.fold_count, element()}; }
   [[nodiscard]] FoldLevels::Show show() const {
     return [this](const FoldList& list) { return fold_numbers(line, views(), 0, list); };
   }
@@ -124,7 +126,7 @@ TEST_CASE("Lists have the lengths that the page says") {
   const auto first = [](const char* kind, std::int64_t n) {
     const char* type = std::string(kind) == "argmax" ? "i64" : "f32";
     const Fold fold(kind, std::min<std::int64_t>(n, 7), type, {});
-    return FoldLevels(fold.program.values[1], n, Number::of(0.0F)).list();
+    return FoldLevels(fold.program.values[kFold], n, Number::of(0.0F)).list();
   };
   CHECK(first("chain", 2048).stride == 1);
   CHECK(first("chain", 2049).stride == 2);

@@ -26,7 +26,7 @@ class TinyExecutor : public program::Executor {
   [[nodiscard]] std::int64_t position() const override { return position_; }
   [[nodiscard]] Result<State> state() const override;
   [[nodiscard]] float loss() const override { return 0; }
-  Status trace(const std::function<Status(std::int32_t, const TensorView&)>&) override { return {}; }
+  Status trace(const program::ValueVisitor&) override { return {}; }
 
  private:
   Lie lie_;

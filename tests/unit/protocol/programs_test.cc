@@ -51,16 +51,14 @@ TEST_CASE("A false element of a line of any form is proven") {
     TinyParty honest(*scene);
     Dice dice(seed);
     const std::int64_t kept =
-        *scene->program
-             .values[static_cast<std::size_t>(*program::find_state_input(scene->program, "model/z"))]
-             .next;
+        to_number(*scene->program.values[*program::find_state_input(scene->program, "model/z")].next);
     for (int i = 0; i < 4; ++i) {
       Fault fault = draw_fault(*scene, 0, 2, dice);
       fault.kind = Fault::Kind::kValue;
       if (i < 2) fault.value = kept;
       if (i == 2) fault.value = dice.below(kept + 1);
       fault.element =
-          dice.below(*element_count(scene->program.values[static_cast<std::size_t>(fault.value)].shape));
+          dice.below(*element_count(scene->program.values[kernels::ValueIndex(fault.value)].shape));
       fault.consistent = i != 1;
       disputes += check_fault(honest, fault) ? 1 : 0;
     }

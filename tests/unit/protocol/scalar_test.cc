@@ -12,9 +12,10 @@ using namespace dgx::protocol;
 namespace {
 
 /// Flips bit `bit` of one element, with its consequences, and plays.
-void check_element(TinyParty& honest, std::int64_t value, std::int64_t element, int bit) {
+void check_element(TinyParty& honest, kernels::ValueIndex v, std::int64_t element, int bit) {
   const Scene& scene = honest.scene();
-  const kernels::Primitive& line = scene.program.values[static_cast<std::size_t>(value)];
+  const kernels::Primitive& line = scene.program.values[v];
+  const std::int64_t value = to_number(v);
   TinyParty cheat(scene, {{Fault::Kind::kValue, 1, value, element, bit, true}}, &honest);
   const std::int64_t steps = scene.task.body.steps;
   if (cheat.state_record(2).digest == honest.state_record(2).digest) return;  // nothing follows from it
@@ -44,10 +45,9 @@ void check_element(TinyParty& honest, std::int64_t value, std::int64_t element, 
   CHECK(ruling.claim == manifest::Claim::kOperation);
   const bool folds = line.kind != kernels::Kind::kMap;
   if (folds) CHECK(ruling.at.position == *element_count(line.fold) - 1);
-  std::vector<TensorView> views;
+  kernels::ByValue<TensorView> views;
   for (const auto& tensor : honest.step(1).values) views.push_back(tensor->view());
-  const auto trace =
-      *kernels::trace_element(*scene.compiled[static_cast<std::size_t>(value)], views, element, {});
+  const auto trace = *kernels::trace_element(*scene.compiled[v], views, element, {});
   if (!trace.last) CHECK(ruling.scalar->operation == "copy");
   if (!trace.last) return;
   CHECK(ruling.scalar->place == place_text(*trace.last, folds));
@@ -66,11 +66,11 @@ void check_scene(const Scene& scene, int elements, std::uint64_t seed) {
   TinyParty honest(scene);
   honest.look(0, scene.task.body.steps);
   Dice dice(seed);
-  for (std::size_t v = 0; v < scene.program.values.size(); ++v) {
+  for (const kernels::ValueIndex v : scene.program.values.indices()) {
     const kernels::Primitive& line = scene.program.values[v];
     for (int i = 0; i < elements; ++i) {
       const std::int64_t element = dice.below(*element_count(line.shape));
-      check_element(honest, static_cast<std::int64_t>(v), element,
+      check_element(honest, v, element,
                     static_cast<int>(dice.below(static_cast<std::int64_t>(8 * size_of(line.dtype)))));
     }
   }

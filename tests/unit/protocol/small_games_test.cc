@@ -128,7 +128,7 @@ class Choices {
     entries(step);
   }
   void values(std::int64_t step, std::int64_t index) {
-    const OpenedLine line = views_[0]->line(static_cast<kernels::ValueIndex>(index));
+    const OpenedLine line = views_[0]->line(kernels::ValueIndex(index));
     add(Name{index, line});
     for (Party* story : stories_) {
       const auto entries = *story->entries(step);
@@ -156,9 +156,9 @@ class Choices {
   }
   /// Claims b and f with every line, entry and value.
   void entries(std::int64_t step) {
-    for (std::size_t v = 0; v < scene_.program.values.size(); ++v) {
+    for (const kernels::ValueIndex v : scene_.program.values.indices()) {
       EntryClaim claim;
-      claim.line = views_[0]->line(static_cast<kernels::ValueIndex>(v));
+      claim.line = views_[0]->line(v);
       add(claim);
     }
     for (std::size_t s = 0; s < stories_.size(); ++s) {
@@ -169,8 +169,8 @@ class Choices {
         EntryClaim claim;
         claim.before = *opening;
         add(claim);
-        for (std::size_t v = 0; v < scene_.program.values.size(); ++v) {
-          claim.line = views_[0]->line(static_cast<kernels::ValueIndex>(v));
+        for (const kernels::ValueIndex v : scene_.program.values.indices()) {
+          claim.line = views_[0]->line(v);
           add(claim);
         }
         const auto tensor = stories_[s]->entry(step + 1, entry.name);

@@ -32,7 +32,7 @@ Game at_batch(const Scene& scene, TinyParty& honest) {
     const Side side = game->due().side;
     Message message = Name{0, std::nullopt};
     if (side == Side::kDefender) message = **player.next(*game);
-    if (game->stage<ChooseValue>()) message = Name{1, view.line(1)};
+    if (game->stage<ChooseValue>()) message = Name{1, view.line(kernels::ValueIndex{1})};
     REQUIRE(game->apply(move_of(*game, side, print_message(message))).ok());
     REQUIRE(!game->decision());
   }
@@ -63,7 +63,7 @@ TEST_CASE("A true opening of another leaf of the dataset convicts nobody") {
 
 TEST_CASE("A batch's element is the dataset's only in the dataset's shape and type") {
   const Scene scene = batch_scene();
-  const kernels::Primitive& line = scene.program.values[1];
+  const kernels::Primitive& line = scene.program.values[kernels::ValueIndex{1}];
   REQUIRE(line.source.name == "x");
   CHECK(dataset_element(scene.task.body, 0, line, 3).ok());
   kernels::Primitive other = line;

@@ -32,9 +32,8 @@ class DeviceExecutor final : public StepExecutor {
   /// much device memory as the state takes; if that is not free, the state is copied to the host at once.
   [[nodiscard]] Result<PendingState> snapshot() override;
   [[nodiscard]] float loss() const override;
-  [[nodiscard]] Status trace(const std::function<Status(std::int32_t, const TensorView&)>& visit) override;
-  [[nodiscard]] Status trace(const Fault& fault,
-                             const std::function<Status(std::int32_t, const TensorView&)>& visit) override;
+  [[nodiscard]] Status trace(const program::ValueVisitor& visit) override;
+  [[nodiscard]] Status trace(const Fault& fault, const program::ValueVisitor& visit) override;
   [[nodiscard]] std::int64_t planned_bytes() const override;
   [[nodiscard]] std::string explain() const override;
   /// From now on a step's kernels are launched one by one and timed by the device's clock; a time includes

@@ -28,7 +28,7 @@ struct StepInputs {
 
 /// One deliberate fault: bit `bit` of element `element` of value `value`, flipped when the value is made.
 struct Fault {
-  kernels::ValueIndex value = 0;
+  kernels::ValueIndex value{};
   std::int64_t element = 0;
   int bit = 0;
 };
@@ -49,8 +49,7 @@ class StepExecutor : public program::Executor {
   /// been called, or dropped, before the next snapshot().
   [[nodiscard]] virtual Result<PendingState> snapshot();
   /// trace() with a fault; `visit` may be empty.
-  [[nodiscard]] virtual Status trace(const Fault& fault,
-                                     const std::function<Status(std::int32_t, const TensorView&)>& visit) = 0;
+  [[nodiscard]] virtual Status trace(const Fault& fault, const program::ValueVisitor& visit) = 0;
   /// Bytes of memory that the plan takes where the step is computed, state included.
   [[nodiscard]] virtual std::int64_t planned_bytes() const = 0;
   /// One line per operation of the plan: what runs, and how it was recognised.
@@ -84,10 +83,9 @@ class ExactExecutor final : public StepExecutor {
   /// Copies only entries that lie in another order than a State's, to hash them.
   [[nodiscard]] Result<merkle::StateDigests> digests(int threads) const override;
   [[nodiscard]] float loss() const override;
-  [[nodiscard]] Status trace(const std::function<Status(std::int32_t, const TensorView&)>& visit) override;
+  [[nodiscard]] Status trace(const program::ValueVisitor& visit) override;
 
-  [[nodiscard]] Status trace(const Fault& fault,
-                             const std::function<Status(std::int32_t, const TensorView&)>& visit) override;
+  [[nodiscard]] Status trace(const Fault& fault, const program::ValueVisitor& visit) override;
   [[nodiscard]] std::int64_t planned_bytes() const override;
   [[nodiscard]] std::string explain() const override;
   [[nodiscard]] Status start_profile() override;

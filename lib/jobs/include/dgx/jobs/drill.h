@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string_view>
 
@@ -52,8 +51,7 @@ class DrilledExecutor final : public program::Executor {
   [[nodiscard]] Status load(const State& state) override;
   [[nodiscard]] Status step() override;
   /// Shows every value as the party claims it.
-  [[nodiscard]] Status trace(
-      const std::function<Status(std::int32_t value, const TensorView&)>& visit) override;
+  [[nodiscard]] Status trace(const program::ValueVisitor& visit) override;
   /// Takes `steps` steps of a lazy segment at once.
   [[nodiscard]] Status idle(std::int64_t steps);
   [[nodiscard]] std::int64_t position() const override { return executor_.position(); }

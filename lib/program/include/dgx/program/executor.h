@@ -8,9 +8,13 @@
 #include "dgx/core/bytes.h"
 #include "dgx/core/result.h"
 #include "dgx/core/tensor.h"
+#include "dgx/kernels/by_value.h"
 #include "dgx/merkle/digests.h"
 
 namespace dgx::program {
+
+/// Is shown one value of a step. Its error ends the step.
+using ValueVisitor = std::function<Status(kernels::ValueIndex value, const TensorView&)>;
 
 /// The execution of a program's steps, one after another, as those who replay them see it. The exact executor
 /// (dgx/exec) is one; tests use others, some of which lie.
@@ -53,8 +57,7 @@ class Executor {
 
   /// Runs one step as step() does, and shows every value of the program, in order, before it is dropped.
   /// Slower, since nothing is fused. Ends with the same state, else kInternal.
-  [[nodiscard]] virtual Status trace(
-      const std::function<Status(std::int32_t value, const TensorView&)>& visit) = 0;
+  [[nodiscard]] virtual Status trace(const ValueVisitor& visit) = 0;
 };
 
 }  // namespace dgx::program

@@ -18,7 +18,7 @@ inline constexpr std::size_t kMaxProgramBytes = std::size_t{64} << 20;
 
 /// One captured step, lowered: the value table (dgx-program(5)). values[v] defines value v from earlier ones.
 struct Program {
-  std::vector<kernels::Primitive> values;
+  kernels::ByValue<kernels::Primitive> values;
   bool operator==(const Program&) const = default;
 };
 

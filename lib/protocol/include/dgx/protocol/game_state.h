@@ -32,7 +32,7 @@ struct Due {
 /// A value of the step's table that the challenger named, with the program's line that computes it.
 struct NamedValue {
   OpenedTree table;  ///< down to the list that the value is in
-  std::int64_t index = 0;
+  kernels::ValueIndex index{};
   Digest digest;
   kernels::Primitive line;
 };

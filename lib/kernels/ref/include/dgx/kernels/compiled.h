@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
-#include <span>
 #include <vector>
 
 #include "dgx/core/result.h"
@@ -62,7 +61,7 @@ struct CompiledCoordinate {
 };
 
 struct CompiledAccess {
-  ValueIndex value = 0;
+  ValueIndex value{};
   DType dtype = DType::kF32;
   std::int64_t count = 0;  ///< elements of the value
   Slot fill{};
@@ -133,6 +132,6 @@ struct CompiledPrimitive {
 ///   unchanged.
 [[nodiscard]] Result<CompiledPrimitive> compile(const Primitive& primitive, const TypeOf& type_of);
 /// compile() with a table of types, indexed by value; there are no values beyond its end.
-[[nodiscard]] Result<CompiledPrimitive> compile(const Primitive& primitive, std::span<const ValueType> table);
+[[nodiscard]] Result<CompiledPrimitive> compile(const Primitive& primitive, const ByValue<ValueType>& table);
 
 }  // namespace dgx::kernels

@@ -63,16 +63,16 @@ class ValueSource {
 /// evaluate_element() with all values in memory: values[v] is value v. Entries that no access names may be
 /// empty. kMalformed if an accessed value does not have the dtype and count compiled for.
 [[nodiscard]] Result<Number> evaluate_element(const CompiledPrimitive& primitive,
-                                              std::span<const TensorView> values, std::int64_t element);
+                                              const ByValue<TensorView>& values, std::int64_t element);
 
 /// Stores elements begin … end−1 into `out`, which holds the whole value (primitive.count elements of its
 /// dtype, row-major, aligned to the element). Threads may fill disjoint ranges at once. The generic path:
 /// about 10⁸ scalar operations a second. kMalformed as above; kInternal if `out` does not have the value's
 /// size or the range is not within it.
-[[nodiscard]] Status evaluate_all(const CompiledPrimitive& primitive, std::span<const TensorView> values,
+[[nodiscard]] Status evaluate_all(const CompiledPrimitive& primitive, const ByValue<TensorView>& values,
                                   std::span<std::uint8_t> out, std::int64_t begin, std::int64_t end);
 /// evaluate_all() into a tensor, which must have the value's dtype and count.
-[[nodiscard]] Status evaluate_all(const CompiledPrimitive& primitive, std::span<const TensorView> values,
+[[nodiscard]] Status evaluate_all(const CompiledPrimitive& primitive, const ByValue<TensorView>& values,
                                   Tensor& out, std::int64_t begin, std::int64_t end);
 
 // Tracing: the scalar operations behind one element.
@@ -91,7 +91,7 @@ struct OperandRecord {
   };
   Origin origin = Origin::kLiteral;
   std::int32_t index = 0;
-  ValueIndex value = 0;
+  ValueIndex value{};
   std::int64_t element = 0;
   Number number;
   bool operator==(const OperandRecord&) const = default;
@@ -129,7 +129,7 @@ struct ElementTrace {
                                          std::int64_t element,
                                          const std::function<void(const ScalarRecord&)>& visit);
 [[nodiscard]] Result<ElementTrace> trace_element(const CompiledPrimitive& primitive,
-                                                 std::span<const TensorView> values, std::int64_t element,
+                                                 const ByValue<TensorView>& values, std::int64_t element,
                                                  const std::function<void(const ScalarRecord&)>& visit);
 
 // Counting operations: the price of a value.

@@ -55,7 +55,7 @@ struct PositionTrace {
 /// must be such a position, and `before` is ignored. kMalformed as for evaluate_element; kInternal if the
 /// range is not within the fold, or a sum's begins within a block.
 [[nodiscard]] Result<std::vector<Running>> running_results(const CompiledPrimitive& primitive,
-                                                           std::span<const TensorView> values,
+                                                           const ByValue<TensorView>& values,
                                                            std::int64_t element, std::int64_t begin,
                                                            std::int64_t end, const Running& before);
 

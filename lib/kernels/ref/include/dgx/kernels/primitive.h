@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "dgx/core/tensor.h"
+#include "dgx/kernels/by_value.h"
 #include "dgx/kernels/scalar_op.h"
 
 namespace dgx::kernels {
@@ -19,9 +20,6 @@ namespace dgx::kernels {
 /// Every element of every value is defined alone, from elements of earlier values. That is what lets an
 /// executor fuse, reorder and drop whole values without changing a bit, and lets a referee recompute one
 /// element from a few leaves.
-
-/// The number of a value in the program's table: line v defines value v.
-using ValueIndex = std::int32_t;
 
 [[nodiscard]] std::string_view name_of(ScalarOp op);
 [[nodiscard]] std::optional<ScalarOp> scalar_op_from_name(std::string_view name);
@@ -86,7 +84,7 @@ using Literal = std::variant<float, std::int64_t>;
 /// One element of an earlier value. Total: a coordinate outside [0, dim) or an inexact division gives `fill`;
 /// an access without fill has been proved inside (dgx/program/check.h).
 struct Access {
-  ValueIndex value = 0;
+  ValueIndex value{};
   std::optional<Shape> view;  ///< another shape of the same count, row-major
   std::vector<Coordinate> coordinates;
   std::optional<Literal> fill;
