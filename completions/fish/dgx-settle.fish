@@ -53,6 +53,6 @@ complete -c dgx-settle -n '__fish_seen_subcommand_from prove' -l from -x -d 'pro
 complete -c dgx-settle -n '__fish_seen_subcommand_from prove' -l size -x -d 'use the tree of the first N entries instead of all'
 complete -c dgx-settle -n 'not __fish_seen_subcommand_from init make append fetch status balances run check head prove bounds simulate' -a bounds -d 'print deposits, jackpot and thresholds from the closed forms, and the policy'\''s keys'
 complete -c dgx-settle -n '__fish_seen_subcommand_from bounds' -l policy -r -F -d 'a policy instead, for a task of 1000000 base units in 100 segments'
-complete -c dgx-settle -n 'not __fish_seen_subcommand_from init make append fetch status balances run check head prove bounds simulate' -a simulate -d 'participants who cheat, laze and collude (not in this version)'
+complete -c dgx-settle -n 'not __fish_seen_subcommand_from init make append fetch status balances run check head prove bounds simulate' -a simulate -d 'simulate participants who cheat, idle and collude (not in this version)'
 complete -c dgx-settle -n '__fish_seen_subcommand_from simulate' -f
 complete -c dgx-settle -n 'not __fish_seen_subcommand_from init make append fetch status balances run check head prove bounds simulate' -f

@@ -17,7 +17,7 @@ import needs  # noqa: E402
 
 README = pathlib.Path(__file__).resolve().parents[2] / "README.md"
 # All that is said beside the results: how long a segment takes Vera and Bob as they profile, then Bob and the cheat as they train.
-TOLD = r"(dgx-profile: the longest segment takes \d+ ms here, .*\n){2}(dgx-train: the longest segment takes \d+ ms here, .*\n){2}"
+TOLD = r"(dgx-profile: the longest segment takes \d+ ms here and .*\n){2}(dgx-train: the longest segment takes \d+ ms here and .*\n){2}"
 
 
 def walk():

@@ -221,7 +221,7 @@ TEST_CASE("a proof's loss is its final state's, opened") {
   };
   using Catch::Matchers::Contains;
   CHECK_THAT(refused([](Proof& proof) { proof.loss.value = 0x1p-20F; }),
-             Contains("loss: value: is not the number"));
+             Contains("loss: value: does not match the entry's digest"));
   CHECK_THAT(refused([](Proof& proof) { proof.loss.value = -proof.loss.value; }), Contains("loss: value"));
   CHECK_THAT(refused([](Proof& proof) { proof.loss.value = std::numeric_limits<float>::infinity(); }),
              Contains("finite"));

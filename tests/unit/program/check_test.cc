@@ -320,7 +320,7 @@ TEST_CASE("a schedule's names are known and counted") {
   };
   CHECK(checked(good).ok());
   CHECK_THAT(checked(with(R"("-lr")", R"("2*lr")")).error().message,
-             Catch::Contains("no schedule is called '2*lr'"));
+             Catch::Contains("unknown schedule '2*lr'"));
   CHECK_THAT(checked(with(R"("s":[2],"src":"schedule")", R"("s":[3],"src":"schedule")")).error().message,
              Catch::Contains("f32 [2]"));
   CHECK_THAT(checked(with("state loss", "state model/loss")).error().message, Catch::Contains("state loss"));
