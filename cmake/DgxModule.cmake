@@ -35,7 +35,7 @@ function(dgx_module name)
   endif()
   add_library(dgx_${name} ${kind} ${ARG_SOURCES})
   set_target_properties(dgx_${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
-  target_include_directories(dgx_${name} PUBLIC include)
+  target_include_directories(dgx_${name} PUBLIC include PRIVATE .)
   target_link_libraries(dgx_${name} PUBLIC ${ARG_USES} fmt::fmt PRIVATE dgx_flags ${ARG_USES_INSIDE} ${ARG_THIRD_PARTY})
 endfunction()
 

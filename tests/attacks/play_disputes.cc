@@ -11,6 +11,7 @@
 #include <iostream>
 #include <random>
 
+#include "bisect/segment_replay.h"
 #include "dgx/bundle/state.h"
 #include "dgx/merkle/tree.h"
 #include "dgx/protocol/bisect.h"
@@ -18,7 +19,6 @@
 #include "dgx/protocol/referee.h"
 #include "dgx/protocol/scalar_text.h"
 #include "dgx/protocol/verify.h"
-#include "segment_replay.h"
 #include "statements.h"
 
 namespace {

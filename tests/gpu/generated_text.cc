@@ -11,7 +11,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "device_launches.h"
+#include "device/device_launches.h"
 #include "dgx/core/files.h"
 #include "dgx/program/program.h"
 #include "nvrtc.h"

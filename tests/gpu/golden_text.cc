@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "../matrix/families.h"
-#include "device_launches.h"
+#include "device/device_launches.h"
 #include "dgx/core/files.h"
 
 namespace dgx::matrix {

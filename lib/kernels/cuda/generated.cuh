@@ -1,8 +1,8 @@
 #pragma once
 
-// The vocabulary of generated kernels (exec/device_source.h), for NVRTC and for the compiler of the emulated
-// device. It includes nothing that needs a library beyond nvrtc/standard.h, and repeats no formula: numbers
-// are computed by those of kernels/ref.
+// The vocabulary of generated kernels (exec/device/device_source.h), for NVRTC and for the compiler of the
+// emulated device. It includes nothing that needs a library beyond nvrtc/standard.h, and repeats no formula:
+// numbers are computed by those of kernels/ref.
 
 #ifdef __CUDACC__
 #define DGX_UNROLL _Pragma("unroll")

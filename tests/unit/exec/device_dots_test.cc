@@ -1,5 +1,5 @@
 // Convolutions and their gradients on the emulated device, in tiles, against the bits of kernels/ref.
-#include "device_dots.h"
+#include "device/device_dots.h"
 
 #include <catch2/catch.hpp>
 #include <limits>

@@ -1,4 +1,4 @@
-#include "device_source.h"
+#include "device/device_source.h"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-#include "device_operations.h"
+#include "device/device_operations.h"
 #include "dgx/kernels/evaluate.h"
 #include "dgx/program/program.h"
 #include "emulated_device.h"

@@ -1,6 +1,6 @@
 #include <catch2/catch.hpp>
 
-#include "../../../lib/exec/team_policy.h"
+#include "../../../lib/exec/cpu/team_policy.h"
 
 namespace dgx::exec {
 namespace {

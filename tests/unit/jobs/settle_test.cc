@@ -9,7 +9,7 @@
 #include "dgx/core/files.h"
 #include "dgx/crypto/key_file.h"
 #include "statements.h"
-#include "store.h"
+#include "verify/store.h"
 
 using namespace dgx;
 using namespace dgx::manifest;

@@ -80,7 +80,7 @@ struct CaptureRequest {
   bool training = true;             ///< false: evaluation mode, forward only
 };
 
-/// The interface of libdgx_torch.so; opened when a command needs libtorch (jobs/torch_module.h).
+/// The interface of libdgx_torch.so; opened when a command needs libtorch (jobs/submit/torch_module.h).
 class CaptureBackend {
  public:
   virtual ~CaptureBackend() = default;

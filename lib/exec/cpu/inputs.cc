@@ -1,0 +1,76 @@
+#include "cpu/inputs.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+
+#include "dgx/kernels/cpu/dispatch.h"
+#include "dgx/program/initial.h"
+
+namespace dgx::exec {
+namespace {
+
+/// One number in its text form (dgx-program(5), "Numbers").
+void store_constant(const std::string& text, DType dtype, std::uint8_t* to) {
+  if (dtype == DType::kF32) {
+    const float value = std::strtof(text.c_str(), nullptr);
+    std::memcpy(to, &value, sizeof value);
+  } else {
+    const std::int64_t value = std::strtoll(text.c_str(), nullptr, 10);
+    std::memcpy(to, &value, size_of(dtype));  // little-endian: the low byte of a u8
+  }
+}
+
+}  // namespace
+
+std::optional<std::size_t> first_not_finite(const TensorView& tensor) {
+  const auto numbers = tensor.as<float>();
+  const auto found = std::find_if(numbers.begin(), numbers.end(), [](float x) { return !std::isfinite(x); });
+  if (found == numbers.end()) return std::nullopt;
+  return static_cast<std::size_t>(found - numbers.begin());
+}
+
+Status check_batch_field(const kernels::Primitive& input, const BulkView& data, std::int64_t batch) {
+  Shape expected = data.shape;
+  if (!expected.empty()) expected[0] = batch;
+  if (data.dtype == input.dtype && expected == input.shape) return {};
+  return malformed("the program's `batch " + input.source.name + "` is " + std::string(name_of(input.dtype)) +
+                   to_string(input.shape) + ", the dataset gives " + std::string(name_of(data.dtype)) +
+                   to_string(expected));
+}
+
+Result<std::int64_t> check_loadable(const program::Program& program, const State& state) {
+  DGX_CHECK(program::check_state(program, state));
+  DGX_TRY(const std::int64_t step, step_of(state));
+  for (const Entry& entry : state) {
+    const auto bad =
+        entry.tensor.dtype() == DType::kF32 ? first_not_finite(entry.tensor.view()) : std::nullopt;
+    if (bad) return malformed("entry " + entry.name + " is not finite at element " + std::to_string(*bad));
+  }
+  return step;
+}
+
+Error not_finite(std::int64_t step, std::string_view entry, std::size_t element) {
+  return malformed("step " + std::to_string(step) + ": entry " + std::string(entry) +
+                       " is not finite at element " + std::to_string(element),
+                   "a smaller learning rate or --clip-norm keeps training finite");
+}
+
+Tensor constant_tensor(const kernels::Primitive& input) {
+  Tensor tensor(input.dtype, input.shape);
+  const std::size_t size = size_of(input.dtype);
+  for (std::size_t i = 0; i < input.source.of.size(); ++i) {
+    store_constant(input.source.of[i], input.dtype, tensor.bytes().data() + i * size);
+  }
+  return tensor;
+}
+
+Status check_float_mode(ThreadTeam& team) {
+  std::vector<Status> modes(static_cast<std::size_t>(team.size()));
+  team.run([&](int member) { modes[static_cast<std::size_t>(member)] = kernels::cpu::check_float_mode(); });
+  for (Status& mode : modes) DGX_CHECK(std::move(mode));
+  return {};
+}
+
+}  // namespace dgx::exec

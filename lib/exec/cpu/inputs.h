@@ -1,0 +1,34 @@
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+#include "cpu/thread_team.h"
+#include "dgx/core/bulk.h"
+#include "dgx/core/tensor.h"
+#include "dgx/kernels/primitive.h"
+#include "dgx/program/program.h"
+
+namespace dgx::exec {
+
+/// The first element of an f32 tensor that is infinite or NaN, or nullopt.
+[[nodiscard]] std::optional<std::size_t> first_not_finite(const TensorView& tensor);
+
+/// kMalformed unless `batch` rows of `data` have the type and shape of the program's batch input.
+[[nodiscard]] Status check_batch_field(const kernels::Primitive& input, const BulkView& data,
+                                       std::int64_t batch);
+
+/// Returns the state's step. kMalformed unless the state is the program's (program::check_state), has a step,
+/// and is finite.
+[[nodiscard]] Result<std::int64_t> check_loadable(const program::Program& program, const State& state);
+
+/// The error, kMalformed, of a step that would make an entry not finite.
+[[nodiscard]] Error not_finite(std::int64_t step, std::string_view entry, std::size_t element);
+
+/// The numbers of a `constant` input, which the program's reader has checked.
+[[nodiscard]] Tensor constant_tensor(const kernels::Primitive& input);
+
+/// kInternal if a member of the team flushes subnormals or does not round to nearest.
+[[nodiscard]] Status check_float_mode(ThreadTeam& team);
+
+}  // namespace dgx::exec

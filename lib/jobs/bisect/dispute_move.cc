@@ -1,0 +1,276 @@
+#include <fmt/format.h>
+
+#include "bisect/dispute_chunk.h"
+#include "bisect/dispute_files.h"
+#include "dgx/jobs/dispute.h"
+#include "dgx/manifest/trust.h"
+#include "dgx/protocol/draw.h"
+
+namespace dgx::jobs {
+namespace {
+
+using protocol::Game;
+using protocol::Side;
+
+/// A transcript's text without an unfinished last line, as a killed writer leaves it.
+struct Text {
+  std::string whole_lines;
+  std::size_t torn = 0;
+};
+
+Result<Text> read_transcript(const std::string& path) {
+  DGX_TRY(std::string text, read_file(path, protocol::kMaxTranscriptBytes));
+  const std::size_t end = text.rfind('\n');
+  const std::size_t whole = end == std::string::npos ? 0 : end + 1;
+  Text out{std::move(text), 0};
+  out.torn = out.whole_lines.size() - whole;
+  out.whole_lines.resize(whole);
+  return out;
+}
+
+Result<protocol::Transcript> play(const std::string& path, std::string_view text) {
+  auto played = protocol::play_transcript(text);
+  if (!played.ok()) return within(path, std::move(played).error());
+  return played;
+}
+
+Result<Side> side_of_key(const Game& game, const Digest& key) {
+  if (key == game.dispute().defender()) return Side::kDefender;
+  if (key == game.dispute().challenger()) return Side::kChallenger;
+  return unauthorised(fmt::format("key {} belongs to neither side: the defender is {}, the challenger {}",
+                                  key.brief(), game.dispute().defender().brief(),
+                                  game.dispute().challenger().brief()));
+}
+
+/// A concession: it is no move of the rules, so its signer loses (dgx-dispute(7), "Who loses").
+json::Object concession() { return {{"kind", "concede"}}; }
+
+std::string said_in_words(const manifest::Move& move) {
+  if (move.say == concession()) return "concedes";
+  const auto say = protocol::parse_message(move.say);
+  return say.ok() ? in_words(*say) : "not a move: " + say.error().message;
+}
+
+void note_end(const Game& game, Side side, MoveResult& out) {
+  out.decision = game.decision();
+  if (out.decision) out.lost = out.decision->falls == (side == Side::kDefender);
+  if (!out.decision) out.next = standing_in_words(game);
+}
+
+std::string notes_folder(const MoveOptions& options) {
+  return options.notes.value_or(options.transcript + ".notes");
+}
+
+/// The fault that this side defends. Anybody can write the attribute in which a run notes its drill, so only
+/// a proof's signer who asks for it defends one.
+Result<std::optional<std::string>> defended_drill(const Game& game, Side side, const MoveOptions& options) {
+  if (!options.drill) return std::optional<std::string>();
+  if (side != Side::kDefender || game.dispute().verdict)
+    return usage_error("--drill is only for the signer of the challenged proof");
+  DGX_TRY(auto text, drill_text_of(options.from));
+  if (!text)
+    return usage_error(fmt::format("--drill: {} is not a run that was made with a drill", options.from));
+  return text;
+}
+
+/// The hint for a party whose replay does not give what they signed.
+std::string hint_for(const Game& game, const MoveOptions& options) {
+  const std::string_view ways = "use --concede to concede, or --force to move anyway";
+  if (options.drill || game.dispute().verdict) return std::string(ways);
+  const auto drill = drill_text_of(options.from);
+  if (!drill.ok() || !*drill) return std::string(ways);
+  return fmt::format("the run records a drill, which --drill defends; {}", ways);
+}
+
+/// A digest by the defender's replay, next to the one that they signed and are bound to.
+struct Bound {
+  std::string what;
+  std::string here;
+  std::string signed_for;
+};
+
+/// The Bound of the disputed state, or of the witness made from it. Only for stages that have one.
+Result<Bound> bound_of(const Game& game, SegmentReplay& party) {
+  const protocol::GameState& known = game.state();
+  DGX_TRY(const auto broken, party.non_finite_after());
+  if (broken && *broken + 1 < known.end_step)
+    return Bound{fmt::format("the state at step {}", known.end_step),
+                 fmt::format("none, since step {} gives one that is not finite", *broken),
+                 known.rejected.hex()};
+  DGX_TRY(const Digest state, party.state(known.end_step));
+  if (!game.stage<protocol::ShowInterior>())
+    return Bound{fmt::format("the state at step {}", known.end_step), state.hex(), known.rejected.hex()};
+  return Bound{"the witness", protocol::witness_of(game.dispute().defender(), state).hex(),
+               known.row->witness.hex()};
+}
+
+/// The outcome of the diverging step in a replay, next to the one this side has signed.
+Result<Bound> divergence_of(SegmentReplay& party) {
+  DGX_TRY(const auto broken, party.non_finite_after());
+  const std::string signed_for = "one that is not finite";
+  return Bound{"the state after the diverging step", broken ? signed_for : "a finite one", signed_for};
+}
+
+/// kInconclusive for a defender whose replay does not give what they signed: the numbers they post would
+/// convict them. With Clobber::kReplace only a warning.
+Status check_bound(const Game& game, SegmentReplay& party, const MoveOptions& options,
+                   const JobContext& context) {
+  if (game.stage<protocol::ShowRow>()) return {};
+  const bool of_row = game.state().row && !game.state().row->agrees;
+  if (game.stage<protocol::ShowFault>() && of_row) return {};
+  DGX_TRY(const Bound bound,
+          game.stage<protocol::ShowFault>() ? divergence_of(party) : bound_of(game, party));
+  if (bound.here == bound.signed_for) return {};
+  const std::string why =
+      fmt::format("{}: a replay gives {} as {}, but this side signed {}: the game would be lost",
+                  options.from, bound.what, bound.here, bound.signed_for);
+  if (context.clobber == Clobber::kReplace) return context.progress.warning(why), Status();
+  return Error{ErrorCode::kInconclusive, why, hint_for(game, options)};
+}
+
+Result<protocol::Message> answer_demand(const Game& game, ReplaySource& source, const MoveOptions& options) {
+  if (!options.location && !options.store)
+    return usage_error("a chunk is demanded", "--store DIR puts it where the operator fetches it");
+  const std::string location = options.location.value_or("chunk-" + game.dispute().challenge.id.brief());
+  DGX_TRY(const State* const state, source.start());
+  DGX_TRY(auto answer, answer_chunk(game, *state, location, options.store));
+  return protocol::Message(std::move(answer));
+}
+
+Status give_rows(const Game& game, const MoveOptions& options, SegmentReplay& party) {
+  if (!game.stage<protocol::ShowRow>() || !options.rows) return {};
+  DGX_TRY(const std::string text, read_file(*options.rows, manifest::kMaxRowsBytes));
+  auto rows = manifest::decode_rows(text, game.dispute().verdict->body);
+  if (!rows.ok()) return within(*options.rows, std::move(rows).error());
+  party.answer_with(*std::move(rows));
+  return {};
+}
+
+/// The next move of the key's side, by its replay; nullopt if there is none.
+Result<std::optional<protocol::Message>> next_of(const TaskFiles& files, const Game& game, Side side,
+                                                 const MoveOptions& options, const JobContext& context,
+                                                 const Notary& notary, MoveResult& out) {
+  const manifest::Challenge& challenge = game.dispute().challenge.body;
+  DGX_TRY(const auto drill_text, defended_drill(game, side, options));
+  ReplaySource source(files, options.data, context);
+  source.start_from(options.from, challenge.segment, challenge.start.digest);
+  if (game.stage<protocol::ShowChunk>()) {
+    DGX_TRY(auto answer, answer_demand(game, source, options));
+    return std::optional<protocol::Message>(std::move(answer));
+  }
+  std::optional<Drill> drill;
+  if (drill_text) {
+    DGX_TRY(drill, parse_drill(*drill_text));
+    context.progress.warning("this side defends the run's drill, a deliberate fault");
+  }
+  const DisputeNotes notes = notes_of(notes_folder(options), game, drill_text, notary);
+  SegmentReplay party(game.segment(), source, drill, &notes);
+  DGX_CHECK(give_rows(game, options, party));
+  Status bound = side == Side::kDefender ? check_bound(game, party, options, context) : Status();
+  protocol::Player player(*files.program, party);
+  auto say = bound.ok() ? player.next(game) : std::move(bound).error();
+  out.replayed_steps = party.replayed_steps();
+  if (Status kept = party.keep(notes); !kept.ok())
+    context.progress.warning(kept.error().message + ": nothing is noted");
+  return say;
+}
+
+/// next_of()'s move in the form that is signed.
+Result<std::optional<json::Object>> next_object(const TaskFiles& files, const Game& game, Side side,
+                                                const MoveOptions& options, const JobContext& context,
+                                                const Notary& notary, MoveResult& out) {
+  if (options.concede) return std::optional(concession());
+  DGX_TRY(const auto say, next_of(files, game, side, options, context, notary, out));
+  return say ? std::optional(protocol::print_message(*say)) : std::nullopt;
+}
+
+}  // namespace
+
+Result<MoveResult> move(const MoveOptions& options, const JobContext& context) {
+  DGX_CHECK(choose_instruction_set(options.isa));
+  DGX_TRY(const TaskFiles files, open_task(options.task, options.program, context.trust));
+  DGX_TRY(const crypto::SecretKey key, read_key(options.key));
+  if (!exists(options.transcript))
+    return Error{ErrorCode::kMissing, options.transcript + ": does not exist", {}};
+  DGX_TRY(const FileLock lock, FileLock::acquire(options.transcript));
+  DGX_TRY(const Text text, read_transcript(options.transcript));
+  DGX_TRY(protocol::Transcript transcript, play(options.transcript, text.whole_lines));
+  Game& game = transcript.game;
+  if (game.dispute().task.id != files.task.id)
+    return malformed(options.transcript + ": belongs to another task than " + options.task);
+  if (text.torn > 0) {
+    context.progress.warning(
+        fmt::format("{}: dropping the unfinished last line of {} bytes", options.transcript, text.torn));
+  }
+  MoveResult out;
+  const Digest key_id = crypto::key_id(key.public_key());
+  DGX_TRY(out.side, side_of_key(game, key_id));
+  out.turn = game.turn() - 1;
+  note_end(game, out.side, out);
+  if (game.decision()) return out;
+  if (game.due().side != out.side) {
+    return Error{ErrorCode::kInconclusive, "it is not this side's turn: " + out.next, {}};
+  }
+  const SignedMoves made(notes_folder(options), game, key_id);
+  DGX_TRY(auto next, made.find(game.turn(), game.last()));
+  if (!next) {
+    const Notary notary{key_id, WorkKeys::of(key), context.progress};
+    DGX_TRY(auto say, next_object(files, game, out.side, options, context, notary, out));
+    if (!say) {
+      out.next.clear();
+      out.lost = true;
+      return out;
+    }
+    manifest::Move body{files.task.id, game.dispute().challenge.id, game.turn(), game.last(),
+                        *std::move(say)};
+    DGX_TRY(next, manifest::seal(std::move(body), key));
+    DGX_CHECK(made.add(*next));
+  }
+  const manifest::Signed<manifest::Move>& signed_move = *next;
+  DGX_CHECK(game.apply(signed_move));
+  if (text.torn > 0) DGX_CHECK(truncate_file(options.transcript, text.whole_lines.size()));
+  DGX_CHECK(append_line(options.transcript, signed_move.envelope));
+  out.move = signed_move.id;
+  out.turn = signed_move.body.turn;
+  out.said = said_in_words(signed_move.body);
+  out.move_bytes = static_cast<std::int64_t>(signed_move.envelope.size()) + 1;
+  out.next.clear();
+  note_end(game, out.side, out);
+  return out;
+}
+
+namespace {
+
+std::string words_of(const manifest::Signed<manifest::Body>& statement) {
+  if (const auto* challenge = std::get_if<manifest::Challenge>(&statement.body)) {
+    return fmt::format("of the {}: {} {}", challenge->verdict ? "verdict" : "proof",
+                       manifest::name_of(challenge->about), challenge->segment);
+  }
+  const auto* move = std::get_if<manifest::Move>(&statement.body);
+  if (move == nullptr) return {};
+  return fmt::format("turn {}: {}", move->turn, said_in_words(*move));
+}
+
+}  // namespace
+
+Result<DisputeStanding> show_dispute(const std::string& path, const JobContext& context) {
+  DGX_TRY(const Text text, read_transcript(path));
+  DGX_TRY(protocol::Transcript transcript, play(path, text.whole_lines));
+  if (context.trust) {
+    DGX_TRY(const manifest::Trust trust, manifest::Trust::load(*context.trust));
+    DGX_CHECK(trust.check(transcript.game.dispute().task.key_id, path + ": the task's submitter"));
+  }
+  DisputeStanding out{std::move(transcript.game),
+                      {},
+                      static_cast<std::int64_t>(text.whole_lines.size()),
+                      static_cast<std::int64_t>(text.torn)};
+  std::string_view rest = text.whole_lines;
+  for (const protocol::TranscriptLine& line : transcript.lines) {
+    DGX_TRY(const auto statement, manifest::open_any(rest.substr(0, line.bytes - 1)));
+    out.lines.push_back({line, words_of(statement)});
+    rest.remove_prefix(line.bytes);
+  }
+  return out;
+}
+
+}  // namespace dgx::jobs

@@ -1,0 +1,355 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "bisect/dispute_chunk.h"
+#include "bisect/dispute_files.h"
+#include "dgx/jobs/dispute.h"
+#include "dgx/jobs/proof_files.h"
+#include "dgx/merkle/tree.h"
+#include "dgx/protocol/draw.h"
+#include "dgx/protocol/verify.h"
+
+namespace dgx::jobs {
+namespace {
+
+using manifest::About;
+using manifest::Challenge;
+using manifest::RowReason;
+using manifest::Signed;
+using manifest::VerdictRow;
+
+struct Inputs {
+  const OpenDisputeOptions& options;
+  const JobContext& context;
+  const TaskFiles& files;
+  const ProofFiles& proof;
+};
+
+/// A verdict with its rows.
+struct OpenVerdict {
+  Signed<manifest::Verdict> verdict;
+  std::vector<VerdictRow> rows;
+  std::optional<Signed<manifest::Beacon>> beacon;
+  bool hidden = false;  ///< its signer withholds the rows
+};
+
+/// This side's replay of the segment that was checked last, kept for the moves.
+struct OwnReplay {
+  std::unique_ptr<ReplaySource> source;
+  std::unique_ptr<SegmentReplay> party;
+  std::int64_t steps = 0;  ///< taken in all segments that were checked
+};
+
+Status check_about(const Signed<manifest::Verdict>& verdict, const ProofFiles& proof,
+                   const std::string& path) {
+  if (verdict.body.task == proof.proof.body.task && verdict.body.proof == proof.proof.id) return {};
+  return malformed(path + ": belongs to another proof");
+}
+
+Status check_segment(const ProofFiles& proof, std::int64_t segment) {
+  if (segment >= 0 && segment < proof.segments.count()) return {};
+  return usage_error(
+      fmt::format("--segment {}: the proof has segments 0 to {}", segment, proof.segments.count() - 1));
+}
+
+/// Refuses a challenge that the replay does not support; with Clobber::kReplace only warns.
+Status unfounded(const JobContext& context, const std::string& why) {
+  if (context.clobber == Clobber::kReplace) return context.progress.warning(why), Status();
+  return Error{ErrorCode::kInconclusive, why + ": the challenge would be lost", "--force makes it anyway"};
+}
+
+Result<manifest::CommittedState> committed(const ProofFiles& proof, std::int64_t index) {
+  std::vector<Digest> leaves;
+  for (const Digest& digest : proof.states) leaves.push_back(merkle::committed_state_leaf(digest));
+  DGX_TRY(auto path, merkle::inclusion_path(leaves, static_cast<std::uint64_t>(index)));
+  return manifest::CommittedState{proof.states[static_cast<std::size_t>(index)], std::move(path)};
+}
+
+/// A challenge that opens committed state `index`, and no more yet.
+Result<Challenge> challenge_state(const Inputs& in, std::int64_t index) {
+  Challenge out;
+  out.task = in.files.task.id;
+  out.proof = in.proof.proof.id;
+  out.segment = index;
+  DGX_TRY(out.start, committed(in.proof, index));
+  return out;
+}
+
+Result<Challenge> challenge_segment(const Inputs& in, std::int64_t segment) {
+  DGX_TRY(Challenge out, challenge_state(in, segment));
+  if (!in.proof.segments.diverges(segment)) {
+    DGX_TRY(out.end, committed(in.proof, segment + 1));
+  }
+  return out;
+}
+
+/// The challenge of --initial or of --final.
+Result<Challenge> challenge_end(const Inputs& in) {
+  const auto& [options, context, files, proof] = in;
+  const std::int64_t segment = options.initial ? 0 : proof.segments.between() - 1;
+  if (segment < 0) return usage_error("--final: the proof has one state, which is its first and its last");
+  DGX_TRY(Challenge out, challenge_segment(in, segment));
+  out.about = options.initial ? About::kInitial : About::kFinal;
+  const manifest::Proof& body = proof.proof.body;
+  const Digest& must = files.body().initial.digest;
+  const bool right = options.initial ? proof.states.front() == must && body.initial == must
+                                     : proof.states.back() == body.final_state;
+  if (right)
+    DGX_CHECK(unfounded(context, options.initial ? "the proof begins at the task's initial state"
+                                                 : "the proof ends at its final state"));
+  return out;
+}
+
+Result<Challenge> challenge_chunk(const Inputs& in) {
+  const std::int64_t index = *in.options.segment, states = in.proof.segments.states();
+  if (index < 0 || index >= states)
+    return usage_error(fmt::format("--segment {}: the proof has states 0 to {}", index, states - 1));
+  DGX_TRY(Challenge out, challenge_state(in, index));
+  out.about = About::kChunk;
+  DGX_TRY(out.chunk, chunk_reference(*in.files.program, *in.options.chunk, in.options.part));
+  return out;
+}
+
+/// The segment that this side's own verdict refutes.
+Result<std::int64_t> refuted_segment(const Inputs& in) {
+  const std::string& path = *in.options.verdict;
+  DGX_TRY(const auto mine, manifest::read_statement<manifest::Verdict>(path));
+  DGX_CHECK(check_about(mine, in.proof, path));
+  const auto& row = mine.body.first_disagreement;
+  if (!row)
+    return Error{ErrorCode::kInconclusive, path + ": refutes nothing", "name a segment with --segment"};
+  if (row->reason != RowReason::kStep && row->reason != RowReason::kState) return row->index;
+  return malformed(fmt::format("{}: segment {} does not begin at a state of the program (reason \"{}\")",
+                               path, row->index, manifest::name_of(row->reason)),
+                   row->index > 0 ? fmt::format("the segment before ends there: --segment {}", row->index - 1)
+                                  : "--initial");
+}
+
+/// Makes `own` a replay of a segment, from its committed start.
+Status look_at(const Inputs& in, std::int64_t segment, OwnReplay& own) {
+  if (!in.options.from || !in.options.data)
+    return usage_error("--from and --data are required to replay segment " + std::to_string(segment));
+  own.party.reset();
+  own.source = std::make_unique<ReplaySource>(in.files, *in.options.data, in.context);
+  own.source->start_from(*in.options.from, segment, in.proof.states[static_cast<std::size_t>(segment)]);
+  own.party = std::make_unique<SegmentReplay>(in.proof.segments[segment], *own.source);
+  return {};
+}
+
+/// The step after which the replay is not finite, if there is one.
+Result<std::optional<std::int64_t>> non_finite_after(OwnReplay& own) {
+  auto found = own.party->non_finite_after();
+  own.steps += own.party->replayed_steps();
+  return found;
+}
+
+/// Refuses a start state at another step than the segment's first. A game numbers its steps by the segment, a
+/// replay by the start state's counter: if they differ, the start itself is wrong, and a game about what
+/// follows from it would be lost.
+Status check_start(const Inputs& in, std::int64_t segment, OwnReplay& own) {
+  DGX_TRY(const State* const start, own.source->start());
+  const auto step = step_of(*start);
+  const std::int64_t first = in.proof.segments[segment].first;
+  if (!step.ok() || *step == first) return {};
+  return unfounded(
+      in.context,
+      fmt::format("the committed start of segment {} is at step {}, not {}: {} is wrong", segment, *step,
+                  first, segment > 0 ? fmt::format("segment {}", segment - 1) : "the initial state"));
+}
+
+/// True if the replay ends in another state than `end`, or, for nullopt, does not diverge.
+Result<bool> contradicts_end(const Inputs& in, std::int64_t segment, const std::optional<Digest>& end,
+                             OwnReplay& own) {
+  DGX_CHECK(look_at(in, segment, own));
+  DGX_CHECK(check_start(in, segment, own));
+  DGX_TRY(const auto broken, non_finite_after(own));
+  if (broken || !end) return broken.has_value() == end.has_value();
+  DGX_TRY(const Digest digest, own.party->state(in.proof.segments[segment].end));
+  return digest != end;
+}
+
+/// The challenge of --segment, made without a verdict.
+Result<Challenge> challenge_replayed(const Inputs& in, OwnReplay& own) {
+  const auto& [options, context, files, proof] = in;
+  const std::int64_t segment = *options.segment;
+  DGX_CHECK(check_segment(proof, segment));
+  DGX_TRY(const bool borne_out,
+          contradicts_end(in, segment, protocol::committed_end(proof.segments, proof.states, segment), own));
+  if (!borne_out)
+    DGX_CHECK(
+        unfounded(context, proof.segments.diverges(segment)
+                               ? fmt::format("in a replay, step {} diverges", proof.segments.steps())
+                               : fmt::format("a replay of segment {} ends in the committed state", segment)));
+  return challenge_segment(in, segment);
+}
+
+/// Reads the verdict that is challenged.
+Result<OpenVerdict> read_verdict(const Inputs& in) {
+  const OpenDisputeOptions& options = in.options;
+  DGX_TRY(auto verdict, manifest::read_statement<manifest::Verdict>(*options.against));
+  DGX_CHECK(check_about(verdict, in.proof, *options.against));
+  const std::string path = beside(*options.against, ".rows.jsonl");
+  OpenVerdict out{std::move(verdict), {}, std::nullopt, !exists(path)};
+  const manifest::Verdict& body = out.verdict.body;
+  if (out.hidden) {
+    if (body.first_disagreement) out.rows = {*body.first_disagreement};
+  } else {
+    DGX_TRY(const std::string text, read_file(path, manifest::kMaxRowsBytes));
+    auto rows = manifest::decode_rows(text, body);
+    if (!rows.ok()) return within(path, std::move(rows).error());
+    out.rows = *std::move(rows);
+  }
+  if (options.beacon) {
+    DGX_TRY(out.beacon, manifest::read_statement<manifest::Beacon>(*options.beacon));
+    if (body.beacon != out.beacon->id) return malformed(*options.beacon + ": is not the verdict's beacon");
+  }
+  return out;
+}
+
+/// The part of a row that this side's replay contradicts, if any.
+Result<std::optional<About>> contradicted(const Inputs& in, const OpenVerdict& against, const VerdictRow& row,
+                                          OwnReplay& own) {
+  const auto segment = [](bool yes) { return yes ? std::optional(About::kSegment) : std::nullopt; };
+  if (row.reason != RowReason::kEqual && row.reason != RowReason::kDigest) {
+    DGX_CHECK(look_at(in, row.index, own));
+    const auto broken = non_finite_after(own);
+    if (broken.ok()) return segment(row.reason != RowReason::kNonFinite || !*broken);
+    // The start state does not have the program's entries, as a row of reason "step" or "state" says.
+    if (broken.error().code == ErrorCode::kMalformed) return segment(row.reason == RowReason::kNonFinite);
+    return broken.error();
+  }
+  const protocol::Segments& segments = in.proof.segments;
+  const bool says_diverged = row.agrees && segments.diverges(row.index);
+  DGX_TRY(const bool end,
+          contradicts_end(in, row.index, says_diverged ? std::nullopt : std::optional(row.recomputed), own));
+  if (end) return segment(true);
+  if (segments[row.index].length() < 2) return std::optional<About>();  // it has no witness
+  const bool policy = against.verdict.body.beacon.has_value();
+  if (policy && !against.beacon)
+    return usage_error("--beacon is required: the verdict's witnesses depend on it");
+  const Digest beacon = policy ? against.beacon->body.value : Digest{}, signer = against.verdict.key_id;
+  const std::int64_t step = protocol::witness_step(beacon, in.proof.proof.id, signer, segments[row.index]);
+  DGX_TRY(const Digest interior, own.party->state(step));
+  if (protocol::witness_of(signer, interior) != row.witness) return std::optional(About::kWitness);
+  return std::optional<About>();
+}
+
+Result<Challenge> challenge_row(const Inputs& in, const OpenVerdict& against, std::size_t index,
+                                About about) {
+  const VerdictRow& row = against.rows[index];
+  DGX_TRY(Challenge out, challenge_segment(in, row.index));
+  out.verdict = against.verdict.id;
+  out.about = about;
+  if (against.hidden) {
+    // The verdict's first disagreement, which its own signature binds.
+    out.row = manifest::OpenedRow{0, {}, row};
+  } else {
+    DGX_TRY(out.row, open_row(against.rows, index));
+  }
+  return out;
+}
+
+/// Demands a row that the verdict's signer hides; its content is not known until they show it.
+Result<Challenge> challenge_hidden_row(const Inputs& in, const OpenVerdict& against) {
+  if (!in.options.segment) {
+    return Error{ErrorCode::kMissing, beside(*in.options.against, ".rows.jsonl") + ": does not exist",
+                 "to demand the row of a segment that the policy drew, give --segment and --beacon"};
+  }
+  if (!against.beacon)
+    return usage_error("--beacon is required: it determines which segments have rows in the verdict");
+  DGX_TRY(Challenge out, challenge_segment(in, *in.options.segment));
+  out.verdict = against.verdict.id;
+  out.about = About::kRow;
+  return out;
+}
+
+Result<Challenge> challenge_verdict(const Inputs& in, const OpenVerdict& against, OwnReplay& own) {
+  const std::optional<std::int64_t>& segment = in.options.segment;
+  if (segment) DGX_CHECK(check_segment(in.proof, *segment));
+  std::optional<std::size_t> looked_at;
+  for (std::size_t i = 0; i < against.rows.size(); ++i) {
+    if (segment && against.rows[i].index != *segment) continue;
+    looked_at = i;
+    DGX_TRY(const auto about, contradicted(in, against, against.rows[i], own));
+    if (about) return challenge_row(in, against, i, *about);
+  }
+  if (!looked_at && against.hidden) return challenge_hidden_row(in, against);
+  if (!looked_at) return malformed(*in.options.against + ": has no row of that segment");
+  DGX_CHECK(unfounded(in.context, "a replay confirms the verdict"));
+  return challenge_row(in, against, *looked_at, About::kSegment);
+}
+
+/// Chooses what to challenge: what the options name, if a replay supports it.
+Result<Challenge> choose(const Inputs& in, const std::optional<OpenVerdict>& against, OwnReplay& own) {
+  if (against) return challenge_verdict(in, *against, own);
+  if (in.options.initial || in.options.final_state) return challenge_end(in);
+  if (in.options.verdict) {
+    DGX_TRY(const std::int64_t segment, refuted_segment(in));
+    return challenge_segment(in, segment);
+  }
+  return in.options.chunk ? challenge_chunk(in) : challenge_replayed(in, own);
+}
+
+Status check_options(const OpenDisputeOptions& options) {
+  const int said = static_cast<int>(options.segment.has_value() && !options.against) +
+                   static_cast<int>(options.verdict.has_value()) +
+                   static_cast<int>(options.against.has_value()) + static_cast<int>(options.initial) +
+                   static_cast<int>(options.final_state);
+  if (options.chunk && (!options.segment || options.against))
+    return usage_error("--chunk needs a committed state of the proof", "name it with --segment");
+  if (said == 1) return {};
+  return usage_error("exactly one of --segment, --verdict, --against, --initial and --final is required",
+                     "--segment may be combined with --against");
+}
+
+}  // namespace
+
+Result<OpenDisputeResult> open_dispute(const OpenDisputeOptions& options, const JobContext& context) {
+  DGX_CHECK(choose_instruction_set(options.isa));
+  DGX_CHECK(check_options(options));
+  if (options.output.empty() || options.output == "-") return usage_error("-o DISPUTE.jsonl is required");
+  DGX_CHECK(refuse_existing(options.output, context.clobber));
+  DGX_TRY(const TaskFiles files, open_task(options.task, options.program, context.trust));
+  // A challenge may be about the proof's first or last state.
+  DGX_TRY(const ProofFiles proof,
+          open_proof(options.proof, files.task, std::nullopt, options.from, manifest::Ends::kUnchecked));
+  DGX_TRY(const crypto::SecretKey key, read_key(options.key));
+  const Inputs in{options, context, files, proof};
+  std::optional<OpenVerdict> against;
+  if (options.against) {
+    DGX_TRY(against, read_verdict(in));
+  }
+  OwnReplay own;
+  DGX_TRY(Challenge body, choose(in, against, own));
+  DGX_TRY(const auto challenge, manifest::seal(std::move(body), key));
+
+  const About about = challenge.body.about;
+  std::string text = files.task.envelope + "\n" + proof.proof.envelope + "\n";
+  if (against) {
+    text += against->verdict.envelope + "\n";
+    if (against->beacon && (about == About::kWitness || about == About::kRow))
+      text += against->beacon->envelope + "\n";
+  }
+  text += challenge.envelope + "\n";
+  DGX_TRY(const protocol::Transcript transcript, protocol::play_transcript(text));
+  DGX_CHECK(write_file(options.output, text, context.clobber));
+  if (own.party) {
+    // Notes the replay, so that it need not be repeated to move.
+    const Notary notary{crypto::key_id(key.public_key()), WorkKeys::of(key), context.progress};
+    const std::string folder = options.notes.value_or(options.output + ".notes");
+    const Status kept = own.party->keep(notes_of(folder, transcript.game, std::nullopt, notary));
+    if (!kept.ok()) context.progress.warning(kept.error().message + ": nothing is noted");
+  }
+  const protocol::Dispute& dispute = transcript.game.dispute();
+  return OpenDisputeResult{challenge.id,
+                           challenge.body.statement(),
+                           dispute.defender(),
+                           about,
+                           challenge.body.segment,
+                           own.steps,
+                           static_cast<std::int64_t>(text.size()),
+                           transcript.game.decision()};
+}
+
+}  // namespace dgx::jobs

@@ -1,0 +1,197 @@
+#include <fmt/format.h>
+
+#include "dgx/bundle/dataset.h"
+#include "dgx/bundle/run.h"
+#include "dgx/bundle/sample.h"
+#include "dgx/bundle/state.h"
+#include "dgx/bundle/trace.h"
+#include "dgx/merkle/digests.h"
+#include "dgx/program/number_text.h"
+#include "inspect/describe.h"
+
+namespace dgx::jobs {
+
+json::Value json_number(std::int64_t number) {
+  constexpr std::int64_t kMax = std::int64_t{1} << 53;
+  if (number < -kMax || number > kMax) return std::to_string(number);
+  return number;
+}
+
+std::string decimal(float number) { return fmt::format("{}", number); }
+
+namespace {
+
+json::Object field_type(DType dtype, const Shape& shape, const std::optional<bundle::IntegerRange>& range) {
+  json::Object out{{"dtype", name_of(dtype)}, {"shape", to_string(shape)}};
+  if (range) out.emplace("range", json::Array{json_number(range->low), json_number(range->high)});
+  return out;
+}
+
+Result<Description> describe_dataset(const std::string& path, Recompute recompute, int threads) {
+  DGX_TRY(const bundle::DatasetInfo info, bundle::read_dataset_info(path));
+  Description out{"dataset",
+                  {{"samples", json_number(info.samples)},
+                   {"digest", info.digest.hex()},
+                   {"x", field_type(info.x_dtype, info.x_shape, info.x_range)},
+                   {"y", field_type(info.y_dtype, info.y_shape, info.y_range)},
+                   {"scale", program::hex_float(info.scale)},
+                   {"shift", program::hex_float(info.shift)}},
+                  {},
+                  {}};
+  if (recompute == Recompute::kYes) {
+    DGX_TRY([[maybe_unused]] const auto data, bundle::read_dataset(path, bundle::Check::kDigests, {threads}));
+    out.recomputed = {"dataset"};
+  }
+  return out;
+}
+
+Description::Field entries_table(const bundle::StoredState& stored) {
+  json::Array rows;
+  for (std::size_t i = 0; i < stored.state.size(); ++i) {
+    const Entry& entry = stored.state[i];
+    rows.emplace_back(json::Object{{"name", entry.name},
+                                   {"dtype", name_of(entry.tensor.dtype())},
+                                   {"shape", to_string(entry.tensor.shape())},
+                                   {"digest", stored.digests.tensors[i].hex()}});
+  }
+  return {"entries", std::move(rows), {"name", "dtype", "shape", "digest"}};
+}
+
+bundle::Check check_of(Recompute recompute) {
+  return recompute == Recompute::kYes ? bundle::Check::kDigests : bundle::Check::kNothing;
+}
+
+Result<Description> describe_state(const std::string& path, Recompute recompute, int threads) {
+  DGX_TRY(const auto stored, bundle::read_state(path, check_of(recompute), {threads}));
+  Description out{"state", {}, {}, {}};
+  DGX_TRY(const std::int64_t step, step_of(stored.state));
+  out.fields.push_back({"step", json_number(step)});
+  const Entry* loss = find_entry(stored.state, "loss");
+  if (loss != nullptr && loss->tensor.dtype() == DType::kF32 && loss->tensor.count() == 1) {
+    out.fields.push_back({"loss", decimal(loss->tensor.as<float>()[0])});
+  }
+  out.fields.push_back({"digest", stored.digests.state.hex()});
+  std::size_t bytes = 0;
+  for (const Entry& entry : stored.state) bytes += entry.tensor.bytes().size();
+  out.fields.push_back({"bytes", json_number(static_cast<std::int64_t>(bytes))});
+  out.fields.push_back(entries_table(stored));
+  if (recompute == Recompute::kYes)
+    out.recomputed = {fmt::format("{} entries", stored.state.size()), "state"};
+  return out;
+}
+
+Result<Description> describe_sample(const std::string& path, Recompute recompute, int threads) {
+  DGX_TRY(const bundle::SampleReader sample, bundle::SampleReader::open(path));
+  Description out{"sample",
+                  {{"task", sample.header().task.hex()},
+                   {"proof", sample.header().proof.hex()},
+                   {"checkpoints", json_number(sample.header().checkpoints)}},
+                  {},
+                  {}};
+  json::Array rows;
+  for (std::size_t i = 0; i < sample.segments().size(); ++i) {
+    const bundle::SampleSegment& segment = sample.segments()[i];
+    DGX_TRY(const Digest root,
+            merkle::root_from_path(merkle::committed_state_leaf(segment.start),
+                                   static_cast<std::uint64_t>(segment.segment),
+                                   static_cast<std::uint64_t>(sample.header().checkpoints), segment.path));
+    rows.emplace_back(json::Object{
+        {"segment", json_number(segment.segment)}, {"start", segment.start.hex()}, {"root", root.hex()}});
+    if (recompute == Recompute::kNo) continue;
+    DGX_TRY([[maybe_unused]] const auto stored, sample.start(i, bundle::Check::kDigests, {threads}));
+    if (root.hex() != *rows.front().as_object()->at("root").as_string()) {
+      return malformed(
+          fmt::format("{}: segment {} does not lead to the root of the others", path, segment.segment));
+    }
+  }
+  if (recompute == Recompute::kYes)
+    out.recomputed = {fmt::format("{} states", rows.size()), "paths to one root"};
+  out.fields.push_back({"segments", std::move(rows), {"segment", "start", "root"}});
+  return out;
+}
+
+Description::Field digest_table(const std::string& name, const std::string& index, std::int64_t first,
+                                const std::vector<Digest>& digests) {
+  json::Array rows;
+  for (const Digest& digest : digests)
+    rows.emplace_back(json::Object{{index, json_number(first++)}, {"digest", digest.hex()}});
+  return {name, std::move(rows), {index, "digest"}};
+}
+
+Result<Description> describe_trace(const std::string& path, Recompute recompute, int threads) {
+  DGX_TRY(const bundle::Trace trace, bundle::read_trace(path, check_of(recompute), {threads}));
+  Description out{"trace",
+                  {{"task", trace.task.hex()},
+                   {"segment", json_number(trace.segment)},
+                   {"first_step", json_number(trace.first_step)},
+                   {"steps", json_number(static_cast<std::int64_t>(trace.states.size()) - 1)}},
+                  {},
+                  {}};
+  out.fields.push_back(digest_table("states", "step", trace.first_step, trace.states));
+  if (trace.values) {
+    out.fields.push_back({"step", json_number(trace.values->step)});
+    out.fields.push_back(digest_table("values", "value", 0, trace.values->digests));
+  }
+  if (trace.numbers) {
+    out.fields.push_back({"numbers", json::Object{{"value", json_number(trace.numbers->value)},
+                                                  {"dtype", name_of(trace.numbers->tensor.dtype())},
+                                                  {"shape", to_string(trace.numbers->tensor.shape())}}});
+    if (recompute == Recompute::kYes) out.recomputed = {fmt::format("value {}", trace.numbers->value)};
+  }
+  return out;
+}
+
+}  // namespace
+
+Result<Description> describe_bundle(const std::string& path, Recompute recompute, int threads) {
+  DGX_TRY(const bundle::Kind kind, bundle::kind_of(path));
+  switch (kind) {
+    case bundle::Kind::kDataset: return describe_dataset(path, recompute, threads);
+    case bundle::Kind::kState: return describe_state(path, recompute, threads);
+    case bundle::Kind::kSample: return describe_sample(path, recompute, threads);
+    case bundle::Kind::kTrace: return describe_trace(path, recompute, threads);
+    case bundle::Kind::kRun: break;
+  }
+  return usage_error(path + ": the index of a run", "name the run's folder");
+}
+
+Result<Description> describe_run(const std::string& folder, Recompute recompute, int threads) {
+  DGX_TRY(const bundle::RunReader run, bundle::RunReader::open(folder));
+  const bundle::RunIndex& index = run.index();
+  Description out{"run",
+                  {{"task", index.header.task.hex()},
+                   {"program", index.header.program.hex()},
+                   {"checkpoint_every", json_number(index.header.interval)},
+                   {"segments", json_number(index.segments())},
+                   {"steps", json_number(index.checkpoints.back().step)},
+                   {"state", index.checkpoints.back().digest.hex()}},
+                  {},
+                  {}};
+  if (!index.losses.empty()) out.fields.push_back({"loss", decimal(index.losses.back())});
+  if (!index.header.drill.empty()) out.fields.push_back({"drill", index.header.drill});
+  json::Array rows;
+  std::int64_t kept = 0;
+  for (std::int64_t i = 0; i <= index.segments(); ++i) {
+    const bundle::Checkpoint& checkpoint = index.checkpoints[static_cast<std::size_t>(i)];
+    const auto losses = i > 0 ? index.losses_of(i - 1) : std::span<const float>();
+    rows.emplace_back(json::Object{{"checkpoint", json_number(i)},
+                                   {"step", json_number(checkpoint.step)},
+                                   {"digest", checkpoint.digest.hex()},
+                                   {"kept", checkpoint.kept},
+                                   {"loss", losses.empty() ? "" : decimal(losses.back())}});
+    if (!checkpoint.kept) continue;
+    ++kept;
+    if (recompute == Recompute::kYes) {
+      DGX_TRY([[maybe_unused]] const auto state, run.state(i, bundle::Check::kDigests, {threads}));
+    }
+  }
+  out.fields.push_back({"checkpoints", std::move(rows), {"checkpoint", "step", "loss", "kept", "digest"}});
+  if (recompute == Recompute::kYes) {
+    out.recomputed = {fmt::format("{} kept checkpoints", kept)};
+    const std::int64_t dropped = index.segments() + 1 - kept;
+    if (dropped > 0) out.absent = {fmt::format("{} checkpoints that were not kept", dropped)};
+  }
+  return out;
+}
+
+}  // namespace dgx::jobs

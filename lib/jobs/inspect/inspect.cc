@@ -1,0 +1,100 @@
+#include "dgx/jobs/inspect.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <map>
+
+#include "dgx/ledger/ledger.h"
+#include "inspect/describe.h"
+
+namespace dgx::jobs {
+namespace {
+
+bool is_hdf5(const std::string& path) {
+  constexpr std::string_view kSignature = "\x89HDF\r\n\x1a\n";
+  std::string start(kSignature.size(), '\0');
+  std::ifstream file(path, std::ios::binary);
+  return file.read(start.data(), static_cast<std::streamsize>(start.size())) && start == kSignature;
+}
+
+/// Scalars indexed by their path, and the paths in the file's order.
+struct Leaves {
+  std::map<std::string, std::string> texts;
+  std::vector<std::string> order;
+
+  [[nodiscard]] std::optional<std::string> at(const std::string& path) const {
+    const auto found = texts.find(path);
+    return found == texts.end() ? std::nullopt : std::optional<std::string>(found->second);
+  }
+};
+
+std::string text_of(const json::Value& value) {
+  if (const std::string* text = value.as_string()) return *text;
+  return value.dump();
+}
+
+/// Adds every scalar of a JSON value: members as PATH.NAME, elements as PATH[INDEX].
+void flatten(const std::string& path, const json::Value& value, Leaves& leaves) {
+  if (const json::Object* object = value.as_object()) {
+    for (const auto& [key, item] : *object) flatten(path + "." + key, item, leaves);
+  } else if (const json::Array* array = value.as_array()) {
+    for (std::size_t i = 0; i < array->size(); ++i)
+      flatten(fmt::format("{}[{}]", path, i), (*array)[i], leaves);
+  } else {
+    leaves.texts.emplace(path, text_of(value));
+    leaves.order.push_back(path);
+  }
+}
+
+/// Appends the differences in one field: first a's paths in its order, then those only in b.
+void compare_field(const std::string& name, const json::Value& a, const json::Value& b, Comparison& out) {
+  Leaves ours;
+  Leaves theirs;
+  flatten(name, a, ours);
+  flatten(name, b, theirs);
+  for (const std::string& path : ours.order) {
+    if (ours.at(path) != theirs.at(path)) out.differences.push_back({path, ours.at(path), theirs.at(path)});
+  }
+  for (const std::string& path : theirs.order) {
+    if (!ours.at(path)) out.differences.push_back({path, std::nullopt, theirs.at(path)});
+  }
+}
+
+const json::Value* field_of(const Description& description, const std::string& name) {
+  const auto found = std::find_if(description.fields.begin(), description.fields.end(),
+                                  [&](const Description::Field& field) { return field.name == name; });
+  return found == description.fields.end() ? nullptr : &found->value;
+}
+
+}  // namespace
+
+Result<Description> describe(const std::string& path, Recompute recompute, const JobContext& context) {
+  if (path != "-" && std::filesystem::is_directory(path))
+    return describe_run(path, recompute, context.threads);
+  if (path != "-" && is_hdf5(path)) return describe_bundle(path, recompute, context.threads);
+  DGX_TRY(const std::string text, read_file(path, ledger::kMaxLedgerBytes));
+  return describe_text(path, text, recompute, context);
+}
+
+Result<Comparison> compare(const std::string& a, const std::string& b, const JobContext& context) {
+  DGX_TRY(const Description ours, describe(a, Recompute::kNo, context));
+  DGX_TRY(const Description theirs, describe(b, Recompute::kNo, context));
+  if (ours.kind != theirs.kind)
+    return malformed(fmt::format("{} is a {}, {} is a {}", a, ours.kind, b, theirs.kind));
+  Comparison out{ours.kind, {}};
+  const json::Value nothing{json::Array()};
+  for (const Description::Field& field : ours.fields) {
+    if (field.name == "id") continue;
+    const json::Value* other = field_of(theirs, field.name);
+    compare_field(field.name, field.value, other != nullptr ? *other : nothing, out);
+  }
+  for (const Description::Field& field : theirs.fields) {
+    if (field_of(ours, field.name) == nullptr) compare_field(field.name, nothing, field.value, out);
+  }
+  return out;
+}
+
+}  // namespace dgx::jobs

@@ -1,0 +1,260 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+
+#include "dgx/crypto/random.h"
+#include "dgx/jobs/ledger_name.h"
+#include "dgx/jobs/proof_files.h"
+#include "dgx/jobs/task_program.h"
+#include "dgx/protocol/admission.h"
+#include "dgx/protocol/verify.h"
+#include "settle/settle_files.h"
+
+namespace dgx::jobs {
+namespace {
+
+using manifest::Body;
+using manifest::Kind;
+using manifest::Signed;
+
+/// Everything from which a statement's fields may follow. The signatures are checked, and their signers are
+/// among those whom the user accepts.
+struct Sources {
+  std::optional<Signed<manifest::Task>> task;
+  std::optional<Signed<Body>> about;
+  std::optional<Digest> ledger;
+  std::optional<std::int64_t> segment_milliseconds;  ///< the longest segment's time, by the signer's profile
+  Digest signer;                                     ///< key id
+};
+
+[[nodiscard]] Error needs(std::string_view kind, std::string_view what) {
+  return usage_error(fmt::format("make {}: needs {}", kind, what));
+}
+
+/// The statement that --about names: checked to be of kind T and of the task.
+template <class T>
+Result<Signed<T>> about(const Sources& sources, std::string_view kind) {
+  if (!sources.about) return needs(kind, fmt::format("--about, a {} statement", name_of(T::kKind)));
+  auto statement = manifest::as<T>(*sources.about);
+  if (!statement.ok()) return within("--about", std::move(statement).error());
+  if constexpr (requires { statement->body.task; }) {
+    if (statement->body.task != sources.task->id) {
+      return malformed(fmt::format("--about: is a {} of task {}, not {}", name_of(T::kKind),
+                                   statement->body.task.brief(), sources.task->id.brief()));
+    }
+  }
+  return statement;
+}
+
+Result<std::string> random_word() {
+  std::array<std::uint8_t, 8> bytes{};
+  DGX_CHECK(crypto::random_bytes(bytes));
+  return to_hex(bytes);
+}
+
+/// Two statements with the same content count once, so equal transfers need different references.
+Result<json::Object> transfer_fields(const Sources& sources) {
+  DGX_TRY(const std::string word, random_word());
+  json::Object out{
+      {"reference", sources.task ? fmt::format("task {} {}", sources.task->id.brief(), word) : word}};
+  if (sources.ledger) out.emplace("ledger", sources.ledger->hex());
+  return out;
+}
+
+/// The fields of a deposit; with a task, its amount is what the submitter has to lock.
+Result<json::Object> deposit_fields(const Sources& sources) {
+  DGX_TRY(json::Object out, transfer_fields(sources));
+  if (!sources.task) return out;
+  out.emplace("account", sources.task->key_id.hex());
+  out.emplace("amount", sources.task->body.estimate.escrow);
+  return out;
+}
+
+Result<json::Object> withdrawal_fields(const Sources& sources) {
+  DGX_TRY(json::Object out, transfer_fields(sources));
+  out.emplace("account", sources.signer.hex());
+  return out;
+}
+
+Result<json::Object> offer_end_fields(const Sources& sources) {
+  DGX_TRY(const auto offer, about<manifest::BeaconCommitment>(sources, "offer-end"));
+  return json::Object{{"task", sources.task->id.hex()}, {"commitment", offer.id.hex()}};
+}
+
+Result<json::Object> assign_fields(const Sources& sources) {
+  const manifest::Task& task = sources.task->body;
+  json::Object out{{"task", sources.task->id.hex()},
+                   {"dataset", task.dataset.digest.hex()},
+                   {"initial", task.initial.digest.hex()}};
+  if (sources.segment_milliseconds) out.emplace("segment_milliseconds", *sources.segment_milliseconds);
+  if (!sources.about) return out;
+  DGX_TRY(const auto offer, about<manifest::BeaconCommitment>(sources, "assign"));
+  out.emplace("commitment", offer.id.hex());
+  return out;
+}
+
+Result<json::Object> verdict_commitment_fields(const Sources& sources) {
+  DGX_TRY(const auto verdict, about<manifest::Verdict>(sources, "verdict-commitment"));
+  if (verdict.key_id != sources.signer)
+    return unauthorised("--about: the verdict is signed by another key than --key");
+  return json::Object{{"task", sources.task->id.hex()},
+                      {"proof", verdict.body.proof.hex()},
+                      {"commitment", manifest::verdict_commitment(verdict.id, verdict.body.nonce).hex()}};
+}
+
+Result<json::Object> delivery_fields(const Sources& sources) {
+  json::Object out{{"task", sources.task->id.hex()}};
+  if (!sources.about) return out;
+  DGX_TRY(const auto proof, about<manifest::Proof>(sources, "delivery"));
+  DGX_CHECK(protocol::check_proof(*sources.task, proof));
+  out.emplace("proof", proof.id.hex());
+  out.emplace("final", proof.body.final_state.hex());
+  return out;
+}
+
+template <class T>
+Result<Body> read_body(json::Fields& in) {
+  return Body(T::read(in));
+}
+
+/// The way to make a kind: a function for the fields that follow, and the reader that judges all of them.
+struct Recipe {
+  Kind kind;
+  bool needs_task;
+  Result<json::Object> (*fields)(const Sources&);
+  Result<Body> (*read)(json::Fields&);
+};
+
+constexpr std::array kRecipes{
+    Recipe{Kind::kAssign, true, assign_fields, read_body<manifest::Assign>},
+    Recipe{Kind::kDelivery, true, delivery_fields, read_body<manifest::Delivery>},
+    Recipe{Kind::kDeposit, false, deposit_fields, read_body<manifest::Deposit>},
+    Recipe{Kind::kOfferEnd, true, offer_end_fields, read_body<manifest::OfferEnd>},
+    Recipe{Kind::kVerdictCommitment, true, verdict_commitment_fields, read_body<manifest::VerdictCommitment>},
+    Recipe{Kind::kWithdrawal, false, withdrawal_fields, read_body<manifest::Withdrawal>}};
+
+Result<const Recipe*> recipe_of(const std::string& name) {
+  for (const Recipe& recipe : kRecipes) {
+    if (manifest::name_of(recipe.kind) == name) return &recipe;
+  }
+  return usage_error(
+      fmt::format("make: unknown statement \"{}\"", name),
+      fmt::format("use one of {}; the other programs make the rest", fmt::join(makeable_kinds(), ", ")));
+}
+
+bool is_integer(std::string_view field) { return field == "amount" || field == "segment_milliseconds"; }
+
+Result<json::Value> integer_of(const std::string& text) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error == std::errc::result_out_of_range) return usage_error(fmt::format("{} is out of range", text));
+  if (error != std::errc{} || end != text.data() + text.size())
+    return usage_error(fmt::format("\"{}\" is not an integer", text));
+  return json::Value(value);
+}
+
+/// An account: a key id, the file of its key, or the treasury.
+Result<json::Value> account_of(const std::string& text) {
+  if (digest_from_hex(text).ok() || text == manifest::kTreasury) return json::Value(text);
+  if (!text.ends_with(".pem") && !exists(text))
+    return usage_error(fmt::format("\"{}\" is neither a key id nor a key file", text));
+  DGX_TRY(const Digest id, id_of_key({text, {}}));
+  return json::Value(id.hex());
+}
+
+/// Sets a field from FIELD=VALUE; `set` has the fields set so far.
+Status set_field(const std::string& setting, json::Object& fields, std::vector<std::string>& set) {
+  const std::size_t sign = setting.find('=');
+  if (sign == std::string::npos || sign == 0)
+    return usage_error(fmt::format("--set: \"{}\" is not FIELD=VALUE", setting));
+  const std::string field = setting.substr(0, sign);
+  const std::string text = setting.substr(sign + 1);
+  if (std::find(set.begin(), set.end(), field) != set.end())
+    return usage_error(fmt::format("--set: {}: is given twice", field));
+  set.push_back(field);
+  auto value = is_integer(field)    ? integer_of(text)
+               : field == "account" ? account_of(text)
+                                    : Result<json::Value>(text);
+  if (!value.ok()) return within("--set: " + field, std::move(value).error());
+  fields.insert_or_assign(field, std::move(value).value());
+  return {};
+}
+
+/// A hint for a missing field: the option that gives it.
+std::string hint_for(const std::string& message) {
+  if (message.find(" ledger: ") != std::string::npos)
+    return "name the market with --ledger: its id, LEDGER.jsonl, a receipt or a head";
+  return "give it with --set FIELD=VALUE, or name the statement that has it with --about";
+}
+
+/// Reads the fields as a file's would be, but reports errors as kUsage, since they were typed.
+Result<Body> body_of(const Recipe& recipe, const json::Object& fields) {
+  const json::Value value(fields);
+  json::Fields in(value, std::string(manifest::name_of(recipe.kind)));
+  DGX_TRY(Body body, recipe.read(in));
+  const Status status = in.finish();
+  if (status.ok()) return body;
+  const bool missing = status.error().message.ends_with("is missing");
+  return usage_error(status.error().message, missing ? hint_for(status.error().message) : "");
+}
+
+/// Opens what the options name, and checks that task, profile, ledger and statement belong together.
+Result<Sources> open_sources(const MakeStatement& options, const Recipe& recipe,
+                             const crypto::SecretKey& key) {
+  Sources out;
+  out.signer = crypto::key_id(key.public_key());
+  DGX_TRY(const manifest::Trust trust, load_trust(options.trust));
+  if (options.task_path) {
+    DGX_TRY(out.task, manifest::read_statement<manifest::Task>(*options.task_path));
+    DGX_TRY([[maybe_unused]] const auto word,
+            trust.check(out.task->key_id, *options.task_path + ": the submitter"));
+    if (recipe.kind == Kind::kAssign) DGX_CHECK(check_admission_of(*options.task_path, out.task->body));
+  } else if (recipe.needs_task) {
+    return needs(options.kind, "TASK.json");
+  }
+  if (options.profile) {
+    if (recipe.kind != Kind::kAssign) return usage_error("--profile is only for assign");
+    DGX_TRY(out.segment_milliseconds,
+            profiled_segment_milliseconds(*options.profile, out.task->id, out.signer));
+  }
+  if (out.task) out.ledger = out.task->body.ledger;
+  if (options.ledger) {
+    DGX_TRY(const LedgerName ledger, read_ledger_name(*options.ledger));
+    if (out.ledger && *out.ledger != ledger.id)
+      return malformed(
+          fmt::format("--ledger: is {}, the task names {}", ledger.id.brief(), out.ledger->brief()));
+    out.ledger = ledger.id;
+  }
+  if (options.about_path) {
+    DGX_TRY(out.about, manifest::read_any(*options.about_path));
+    DGX_TRY([[maybe_unused]] const auto word,
+            trust.check(out.about->key_id, *options.about_path + ": the signer"));
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<std::string> makeable_kinds() {
+  std::vector<std::string> out;
+  for (const Recipe& recipe : kRecipes) out.emplace_back(manifest::name_of(recipe.kind));
+  return out;
+}
+
+Result<Signed<Body>> make_statement(const MakeStatement& options) {
+  DGX_TRY(const Recipe* recipe, recipe_of(options.kind));
+  DGX_TRY(const crypto::SecretKey key, read_key(options.key));
+  DGX_TRY(const Sources sources, open_sources(options, *recipe, key));
+  DGX_TRY(json::Object fields, recipe->fields(sources));
+  std::vector<std::string> set;
+  for (const std::string& setting : options.settings) DGX_CHECK(set_field(setting, fields, set));
+  DGX_TRY(Body body, body_of(*recipe, fields));
+  if (const auto* assign = std::get_if<manifest::Assign>(&body))
+    DGX_CHECK(protocol::check_segment_time(sources.task->body, assign->segment_milliseconds));
+  return manifest::seal_any(std::move(body), key);
+}
+
+}  // namespace dgx::jobs

@@ -1,0 +1,223 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "dgx/merkle/digests.h"
+#include "dgx/merkle/tree.h"
+#include "settle/settle_files.h"
+
+namespace dgx::jobs {
+namespace {
+
+using manifest::RootReference;
+
+/// Digits with which a prefix of a task's id may stand for it.
+constexpr std::size_t kLeastDigits = 8;
+
+bool is_hex(std::string_view text) {
+  return std::all_of(text.begin(), text.end(),
+                     [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
+}
+
+/// A statement's id, or the id of the statement in a file.
+Result<Digest> statement_named(const std::string& name) {
+  if (const auto id = digest_from_hex(name); id.ok()) return *id;
+  DGX_TRY(const auto statement, manifest::read_any(name));
+  return statement.id;
+}
+
+RootReference head_at(const ledger::Log& log, std::size_t size) {
+  return ledger::head_of(std::span(log.entries).first(size));
+}
+
+/// The claim that a signed head, or a receipt, makes about its ledger.
+struct Claim {
+  Digest ledger;
+  RootReference head;
+};
+
+Result<Claim> claim_in(const manifest::Signed<manifest::Body>& statement) {
+  if (const auto* head = std::get_if<manifest::TreeHead>(&statement.body))
+    return Claim{head->ledger, head->head};
+  if (const auto* receipt = std::get_if<manifest::Receipt>(&statement.body))
+    return Claim{receipt->ledger, receipt->head};
+  return malformed(
+      fmt::format("is a {} statement, expected a tree head or a receipt", name_of(kind_of(statement.body))));
+}
+
+/// The root after each entry.
+std::vector<Digest> roots_of(const ledger::Log& log) {
+  std::vector<Digest> out;
+  merkle::TreeBuilder tree;
+  for (const ledger::Entry& entry : log.entries) {
+    tree.add_hash(merkle::ledger_leaf(entry.statement.id, static_cast<std::uint64_t>(entry.milliseconds)));
+    out.push_back(tree.root());
+  }
+  return out;
+}
+
+/// A signed head's contradiction to the ledger, in words; empty if there is none.
+std::string fault_of(const RootReference& head, const std::vector<Digest>& roots) {
+  const auto count = static_cast<std::size_t>(head.count);
+  if (count > roots.size())
+    return fmt::format("was signed over {} entries, the ledger has {}", count, roots.size());
+  return roots[count - 1] == head.root
+             ? ""
+             : fmt::format("records a different history of the first {} entries", count);
+}
+
+/// Compares the heads in `path`. One that the operator signed but that is none of this ledger's shows a fork:
+/// at most one fault a file. Anything else that does not fit is an error.
+Status compare_heads(const std::string& path, const ledger::Log& log, const std::vector<Digest>& roots,
+                     std::vector<std::string>& faults) {
+  DGX_TRY(const std::vector<Incoming> statements, read_statements(path));
+  for (const auto& [statement, where] : statements) {
+    const auto claim = claim_in(statement);
+    if (!claim.ok()) return within(where, claim.error());
+    if (claim->ledger != log.id()) return malformed(where + ": belongs to another ledger");
+    if (statement.key_id != log.operator_id())
+      return unauthorised(where + ": is not signed by the ledger's operator");
+    const std::string fault = fault_of(claim->head, roots);
+    if (fault.empty()) continue;
+    faults.push_back(where + ": " + fault);
+    break;
+  }
+  return {};
+}
+
+/// The number of entries that `size` asks for: all without one.
+Result<std::size_t> size_or_all(const ledger::Log& log, std::optional<std::int64_t> size) {
+  if (!size) return log.entries.size();
+  if (*size >= 1 && static_cast<std::uint64_t>(*size) <= log.entries.size())
+    return static_cast<std::size_t>(*size);
+  return usage_error(fmt::format("a tree of {} entries: the ledger has only {}", *size, log.entries.size()));
+}
+
+}  // namespace
+
+Result<LedgerView> view_ledger(const LedgerFile& file) {
+  DGX_TRY(ledger::Log log, ledger::read(file.path));
+  DGX_TRY(LedgerSummary summary, summarize(file, log));
+  auto market = protocol::Market::replay(log);
+  if (!market.ok()) return broken_ledger(file.path, market.error());
+  return LedgerView{std::move(summary), std::move(log), std::move(market).value()};
+}
+
+Result<const protocol::TaskRecord*> find_task(const protocol::Market& market, const std::string& name) {
+  std::string prefix = name;
+  if (!is_hex(name) || name.size() < kLeastDigits) {
+    DGX_TRY(const auto task, manifest::read_statement<manifest::Task>(name));
+    prefix = task.id.hex();
+  }
+  const protocol::TaskRecord* found = nullptr;
+  for (const auto& [id, record] : market.tasks()) {
+    if (!id.hex().starts_with(prefix)) continue;
+    if (found != nullptr) return usage_error(fmt::format("task {}: more than one id begins with it", name));
+    found = &record;
+  }
+  if (found == nullptr) return usage_error(fmt::format("task {} is not in the ledger", name));
+  return found;
+}
+
+Result<std::map<std::string, std::int64_t>> accounts_of(const LedgerView& view,
+                                                        const std::optional<std::string>& task) {
+  std::map<std::string, std::int64_t> all = view.market.balances();
+  if (!task) {
+    // The name says that nothing pays the jackpot out in this version.
+    auto jackpot = all.extract("jackpot");
+    jackpot.key() = "jackpot_burned";
+    all.insert(std::move(jackpot));
+    return all;
+  }
+  DGX_TRY(const protocol::TaskRecord* record, find_task(view.market, *task));
+  std::map<std::string, std::int64_t> out;
+  for (const std::optional<Digest>& who :
+       {std::optional(record->task.key_id), record->solver, record->verifier}) {
+    if (who) out[who->hex()] = all[who->hex()];
+  }
+  return out;
+}
+
+Result<LedgerCheck> check_ledger(const LedgerFile& file, const std::vector<std::string>& against,
+                                 const std::optional<std::string>& task) {
+  DGX_TRY(const ledger::Log log, ledger::read(file.path));
+  LedgerCheck out;
+  DGX_TRY(out.summary, summarize(file, log));
+  protocol::Market market;
+  for (std::size_t i = 0; i < log.entries.size(); ++i) {
+    const Status status = market.apply(log.entries[i].statement, log.entries[i].milliseconds);
+    if (status.ok()) continue;
+    out.faults.push_back(fmt::format("{}: line {}: {}", file.path, i + 1, status.error().message));
+    break;  // entries after one that was not allowed have no meaning
+  }
+  const std::vector<Digest> roots = roots_of(log);
+  for (const std::string& path : against) DGX_CHECK(compare_heads(path, log, roots, out.faults));
+  if (task && out.faults.empty()) {
+    DGX_TRY([[maybe_unused]] const protocol::TaskRecord* record, find_task(market, *task));
+  }
+  out.tasks = std::ssize(market.tasks());
+  out.settled = std::count_if(market.tasks().begin(), market.tasks().end(),
+                              [](const auto& entry) { return entry.second.settlement.has_value(); });
+  out.total = market.total();
+  return out;
+}
+
+Result<LedgerSummary> head_of_ledger(const LedgerFile& file) {
+  DGX_TRY(const ledger::Log log, ledger::read(file.path));
+  return summarize(file, log);
+}
+
+Result<manifest::Signed<manifest::TreeHead>> sign_head(const LedgerWriter& writer) {
+  DGX_TRY(const crypto::SecretKey key, read_key(writer.key));
+  DGX_TRY(const ledger::Log log, ledger::read(writer.file.path));
+  DGX_TRY([[maybe_unused]] const LedgerSummary summary, summarize(writer.file, log));
+  if (key.public_key() != log.operator_key()) {
+    return unauthorised(
+        fmt::format("{}: the key is not the operator's, {}", writer.file.path, log.operator_id().brief()));
+  }
+  return manifest::seal(ledger::tree_head(log, std::max(writer.clock(), log.now())), key);
+}
+
+Result<InclusionProof> prove_statement(const LedgerFile& file, const std::string& statement,
+                                       std::optional<std::int64_t> size) {
+  DGX_TRY(const ledger::Log log, ledger::read(file.path));
+  DGX_TRY(const LedgerSummary summary, summarize(file, log));
+  DGX_TRY(const Digest id, statement_named(statement));
+  const std::optional<std::size_t> index = log.find(id);
+  if (!index) return usage_error(fmt::format("{}: statement {} is not in the ledger", file.path, id.brief()));
+  DGX_TRY(const std::size_t count, size_or_all(log, size));
+  DGX_TRY(std::vector<Digest> path, ledger::prove_inclusion(log, *index, count));
+  return InclusionProof{summary.ledger,
+                        id,
+                        static_cast<std::int64_t>(*index),
+                        log.entries[*index].milliseconds,
+                        head_at(log, count),
+                        std::move(path)};
+}
+
+Result<ConsistencyProof> prove_growth(const LedgerFile& file, std::int64_t from,
+                                      std::optional<std::int64_t> to) {
+  DGX_TRY(const ledger::Log log, ledger::read(file.path));
+  DGX_TRY(const LedgerSummary summary, summarize(file, log));
+  DGX_TRY(const std::size_t old_size, size_or_all(log, from));
+  DGX_TRY(const std::size_t new_size, size_or_all(log, to));
+  DGX_TRY(std::vector<Digest> path, ledger::prove_consistency(log, old_size, new_size));
+  return ConsistencyProof{summary.ledger, head_at(log, old_size), head_at(log, new_size), std::move(path)};
+}
+
+Result<PolicyBounds> bounds_of_task(const std::string& task_path, const std::optional<std::string>& trust) {
+  DGX_TRY(const auto task, manifest::read_statement<manifest::Task>(task_path));
+  DGX_TRY(const manifest::Trust trusted, load_trust(trust));
+  DGX_TRY([[maybe_unused]] const auto word, trusted.check(task.key_id, task_path + ": the submitter"));
+  auto bounds = protocol::bounds(task.body.policy, &task.body);
+  if (!bounds.ok()) return within(task_path, std::move(bounds).error());
+  return PolicyBounds{task.body.policy, std::move(bounds).value()};
+}
+
+Result<PolicyBounds> bounds_of_policy(const std::string& policy_path) {
+  DGX_TRY(const manifest::Policy policy, read_policy(policy_path));
+  DGX_TRY(std::vector<protocol::Bound> bounds, protocol::bounds(policy, nullptr));
+  return PolicyBounds{policy, std::move(bounds)};
+}
+
+}  // namespace dgx::jobs

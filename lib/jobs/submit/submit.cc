@@ -1,0 +1,343 @@
+#include "dgx/jobs/submit.h"
+
+#include <algorithm>
+#include <cmath>
+#include <sstream>
+#include <variant>
+
+#include "dgx/bundle/dataset.h"
+#include "dgx/bundle/state.h"
+#include "dgx/jobs/ledger_name.h"
+#include "dgx/jobs/task_files.h"
+#include "dgx/kernels/order.h"
+#include "dgx/lowering/lower.h"
+#include "dgx/manifest/statement.h"
+#include "dgx/program/initial.h"
+#include "dgx/protocol/admission.h"
+#include "dgx/protocol/estimate.h"
+#include "submit/init_weights.h"
+#include "submit/torch_module.h"
+#include "train/submit_data.h"
+
+namespace dgx::jobs {
+namespace {
+
+/// Cost of a checkpoint in scalar operations: a part per byte of state (hash, compression, writing) and a
+/// constant part (making it durable), measured by tests/bench. With these, checkpoints take a few percent of
+/// training at the default interval.
+constexpr double kCheckpointOperationsPerByte = 250;
+constexpr double kCheckpointOperations = 3e8;
+constexpr double kCheckpointShare = 0.0075;
+constexpr std::size_t kMaxWeightsFileBytes = 64 * 1024;
+
+/// The options that are texts, read; nothing of it depends on the data but `built_in`, which fitted()
+/// completes.
+struct Parsed {
+  std::string model;  ///< a spec, or a file's path
+  std::optional<program::ModelSpec> built_in;
+  program::LossSpec loss;
+  program::OptimizerSpec optimizer;
+  program::ScheduleSpec schedule;
+  manifest::Policy policy;
+  std::optional<Digest> ledger;
+};
+
+/// Refuses what the man page names and this version does not have.
+Status refuse_later(const SubmitOptions& options) {
+  if (options.numerics == "native")
+    return usage_error("--numerics native is not in this version", "use --numerics exact");
+  if (options.numerics != "exact")
+    return usage_error("--numerics is exact or native, not " + options.numerics);
+  if (options.parent) return usage_error("--parent is not in this version");
+  return {};
+}
+
+/// Replaces `weights=FILE`, a file of numbers, by `weights=1/2/0.5`.
+Result<std::string> with_weights_of_file(const std::string& spec) {
+  constexpr std::string_view kField = "weights=";
+  const std::size_t field = spec.find(kField);
+  if (field == std::string::npos) return spec;
+  const std::size_t begin = field + kField.size();
+  const std::size_t end = std::min(spec.find(',', begin), spec.size());
+  const std::string value = spec.substr(begin, end - begin);
+  if (value.find_first_not_of("0123456789.eE+-/") == std::string::npos) return spec;
+  DGX_TRY(std::string list, read_file(value, kMaxWeightsFileBytes));
+  for (char& c : list) {
+    if (c == ',' || c == '\n' || c == '\r' || c == '\t') c = ' ';
+  }
+  std::string joined;
+  std::istringstream words(list);
+  for (std::string word; words >> word;) joined += (joined.empty() ? "" : "/") + word;
+  return spec.substr(0, begin) + joined + spec.substr(end);
+}
+
+/// Sets the ledger that the task names. The ledger's own policy becomes the task's; any other would be
+/// refused there.
+Status enter_market(const SubmitOptions& options, Parsed& out) {
+  DGX_TRY(const LedgerName market, read_ledger_name(*options.ledger));
+  out.ledger = market.id;
+  if (!market.policy) return {};
+  if (options.policy && out.policy != *market.policy)
+    return usage_error("--policy: is not the policy of --ledger " + *options.ledger, "leave out --policy");
+  out.policy = *market.policy;
+  return {};
+}
+
+Result<Parsed> parse(const SubmitOptions& options) {
+  DGX_CHECK(refuse_later(options));
+  Parsed out{options.model, std::nullopt, {}, {}, {}, manifest::standard_policy(), std::nullopt};
+  if (program::is_model_spec(options.model)) {
+    DGX_TRY(out.built_in, program::parse_model_spec(options.model));
+  }
+  DGX_TRY(const std::string loss, with_weights_of_file(options.loss));
+  DGX_TRY(out.loss, program::parse_loss_spec(loss));
+  DGX_TRY(out.optimizer, program::parse_optimizer_spec(options.optimizer));
+  DGX_TRY(out.schedule, program::parse_schedule_spec(options.schedule));
+  if (options.clip_norm && !(*options.clip_norm > 0 && std::isfinite(*options.clip_norm))) {
+    return usage_error("--clip-norm must be above 0");
+  }
+  if (options.policy) {
+    DGX_TRY(const std::string text, read_file(*options.policy, manifest::kMaxEnvelopeBytes));
+    auto policy = manifest::parse_policy_file(text);
+    if (!policy) return within(*options.policy, std::move(policy).error());
+    out.policy = *policy;
+  }
+  if (options.ledger) DGX_CHECK(enter_market(options, out));
+  return out;
+}
+
+/// Refuses weights that are not finite: a file's own may be anything, and nothing non-finite is ever
+/// committed.
+Status check_finite(const State& state) {
+  for (const Entry& entry : state) {
+    if (entry.tensor.dtype() != DType::kF32) continue;
+    const auto numbers = entry.tensor.as<float>();
+    const auto bad = std::find_if(numbers.begin(), numbers.end(), [](float x) { return !std::isfinite(x); });
+    if (bad == numbers.end()) continue;
+    return usage_error("initial state: entry " + entry.name + " is not finite at element " +
+                       std::to_string(bad - numbers.begin()));
+  }
+  return {};
+}
+
+/// The number of steps that the options ask for: given, or as many as the epochs have batches.
+Result<std::int64_t> steps_of(const SubmitOptions& options, std::uint64_t seed, std::int64_t samples) {
+  if (options.batch > samples) {
+    return usage_error("a batch of " + std::to_string(options.batch) + " is larger than the data, " +
+                       std::to_string(samples) + " samples");
+  }
+  DGX_TRY(const auto order, kernels::DataOrder::create(seed, samples, options.batch));
+  if (!options.epochs) return options.steps.value_or(0);
+  return order.steps_in(*options.epochs);
+}
+
+/// Steps of a segment: enough that checkpoints cost little. A market's policy may demand fewer; the longest
+/// segment can have one step more than the others.
+std::int64_t default_interval(const program::Cost& cost, std::int64_t steps, const Parsed& parsed) {
+  const double checkpoint =
+      kCheckpointOperations + kCheckpointOperationsPerByte * static_cast<double>(cost.state_bytes);
+  const double due = std::ceil(checkpoint / (kCheckpointShare * static_cast<double>(cost.total_operations)));
+  const std::int64_t cheap = std::clamp(static_cast<std::int64_t>(std::min(due, 1e9)), std::int64_t{2},
+                                        std::max(steps, std::int64_t{2}));
+  const std::int64_t allowed =
+      parsed.policy.segment_operations / std::max<std::int64_t>(cost.total_operations, 1);
+  const auto segments = protocol::Segments::of(steps, cheap);
+  if (!parsed.ledger || !segments.ok() || segments->longest() <= allowed) return cheap;
+  return std::max(allowed - 1, std::int64_t{2});
+}
+
+/// Everything submit() writes: the task before it is signed, and the files that it binds by their digests.
+struct Draft {
+  SubmitResult result;
+  std::string program;
+  std::string evaluation;
+  State initial;
+  merkle::StateDigests digests;
+};
+
+/// Type and sample shape of a dataset's x or y.
+lowering::DatasetField field_of(const TensorView& tensor) {
+  return {tensor.dtype, Shape(tensor.shape.begin() + 1, tensor.shape.end())};
+}
+
+/// kUsage if a label that is not ignored is none of the output's classes: it would silently train on a fill.
+Status check_labels(const bundle::Dataset& data, const lowering::CapturedGraph& graph,
+                    const program::LossSpec& loss, std::int64_t batch) {
+  if (loss.kind != program::LossKind::kCrossEntropy) return {};
+  if (!data.y_range)
+    return usage_error("cross-entropy needs integer labels, y is f32", "--loss mse takes numbers");
+  const Shape& output = graph.tensors[static_cast<std::size_t>(graph.output)].shape;
+  Shape targets = data.y.shape();
+  targets[0] = batch;
+  const auto dimension = lowering::class_dimension(output, targets);
+  if (!dimension) return {};  // lowering reports what does not fit
+  const std::int64_t classes = output[*dimension];
+  const auto range = label_range(data, loss);
+  if (!range)
+    return usage_error("every label is " + std::to_string(*loss.ignore) + ", which the loss ignores");
+  if (range->low < 0 || range->high >= classes) {
+    return usage_error("labels range from " + std::to_string(range->low) + " to " +
+                       std::to_string(range->high) + ", the model has classes 0 to " +
+                       std::to_string(classes - 1));
+  }
+  return {};
+}
+
+/// The type that forward() takes: a built-in model fixes it; for a TorchScript file i64 where x is i64 and
+/// unscaled.
+Result<DType> input_type(const SubmitOptions& options, const Parsed& parsed,
+                         const lowering::TrainingRecipe& recipe) {
+  if (options.input != "auto") return dtype_from_name(options.input);
+  if (parsed.built_in)
+    return std::holds_alternative<program::GptSpec>(*parsed.built_in) ? DType::kI64 : DType::kF32;
+  const bool is_scaled = recipe.scale != 1 || recipe.shift != 0;
+  return recipe.x.dtype == DType::kI64 && !is_scaled ? DType::kI64 : DType::kF32;
+}
+
+Result<lowering::CapturedGraph> capture(const Parsed& parsed, const lowering::TrainingRecipe& recipe,
+                                        DType input, bool training) {
+  DGX_TRY(lowering::CaptureBackend* const backend, open_torch_module());
+  Shape shape = recipe.x.sample_shape;
+  shape.insert(shape.begin(), recipe.batch);
+  auto graph = backend->capture({parsed.model, shape, input, training});
+  if (graph.ok() || parsed.built_in || input != DType::kF32 || recipe.x.dtype == DType::kF32) return graph;
+  Error error = std::move(graph).error();
+  if (error.code == ErrorCode::kMalformed && error.hint.empty())
+    error.hint = "use --input i64 if forward() takes tokens";
+  return error;
+}
+
+Status check_numbers(const SubmitOptions& options) {
+  if (options.batch < 1) return usage_error("--batch must be at least 1");
+  if (options.price < 0) return usage_error("--price must be at least 0");
+  if (options.max_milliseconds.value_or(1) < 1 ||
+      options.max_milliseconds.value_or(1) > manifest::kMaxMilliseconds) {
+    return usage_error("--max-milliseconds must be 1 to " + std::to_string(manifest::kMaxMilliseconds));
+  }
+  return {};
+}
+
+/// Sets price, estimate and caps, which follow from the cost and the policy.
+Status set_price(const SubmitOptions& options, SubmitResult& result) {
+  manifest::Task& task = result.task;
+  task.price = options.price;
+  DGX_TRY(const auto segments, protocol::Segments::of(task.steps, task.checkpoint_every));
+  result.segments = segments.count();
+  const protocol::EstimateInput input{result.cost.total_operations, result.cost.state_bytes, task.steps,
+                                      task.checkpoint_every, task.price};
+  DGX_TRY(task.estimate, protocol::estimate(input, task.policy));
+  task.caps = {task.steps, result.cost.state_bytes,
+               options.max_milliseconds.value_or(task.policy.window_proof_ms)};
+  return {};
+}
+
+/// The initial state that was captured with the model, with the weights of --init if they are given.
+Result<State> weights_of(const SubmitOptions& options, const lowering::CapturedGraph& training,
+                         const program::Program& step, int threads) {
+  DGX_TRY(State out, lowering::initial_state(step, training));
+  if (options.init) DGX_CHECK(bring_weights(*options.init, training, out, threads));
+  return out;
+}
+
+Result<Draft> draft(const SubmitOptions& options, const JobContext& context) {
+  DGX_TRY(Parsed parsed, parse(options));
+  DGX_CHECK(check_numbers(options));
+  DGX_TRY(const bundle::Dataset data,
+          bundle::read_dataset(options.data, bundle::Check::kDigests, {context.threads}));
+  DGX_TRY(const Digest digest, bundle::dataset_digest(data));
+  const std::int64_t samples = data.x.shape()[0];
+  const std::uint64_t seed = options.seed.value_or(0);
+  const lowering::TrainingRecipe recipe{
+      field_of(data.x.view()), field_of(data.y.view()), data.scale, data.shift, options.batch, parsed.loss,
+      parsed.optimizer,        options.clip_norm};
+  DGX_TRY(const std::int64_t steps, steps_of(options, seed, samples));
+  if (steps < 2) return usage_error("a task has at least 2 steps, this one has " + std::to_string(steps));
+  if (options.checkpoint_every && *options.checkpoint_every < 2)
+    return usage_error("--checkpoint-every must be at least 2");
+  if (parsed.built_in) {
+    DGX_TRY(parsed.built_in, fitted(*parsed.built_in, data, parsed.loss));
+    parsed.model = program::print_model_spec(*parsed.built_in);
+  }
+  DGX_TRY(const DType taken, input_type(options, parsed, recipe));
+  DGX_TRY(const auto training, capture(parsed, recipe, taken, true));
+  DGX_CHECK(check_labels(data, training, parsed.loss, recipe.batch));
+  DGX_TRY(const auto forward, capture(parsed, recipe, taken, false));
+  DGX_TRY(const program::Program step, lowering::lower_training_step(training, recipe));
+  DGX_TRY(const program::Program evaluation, lowering::lower_evaluation(forward, recipe));
+
+  Draft out;
+  out.program = program::print_program(step);
+  out.evaluation = program::print_program(evaluation);
+  const bool from_seed = parsed.built_in && !options.init;
+  DGX_TRY(out.initial, from_seed ? program::initial_state(step, seed, *program::model_kind(parsed.model))
+                                 : weights_of(options, training, step, context.threads));
+  DGX_CHECK(check_finite(out.initial));
+  DGX_TRY(out.digests, bundle::digests_of(out.initial, context.threads));
+  out.result.cost = program::cost_of(step);
+  for (const Entry& entry : out.initial) {
+    if (entry.name.starts_with("model/")) out.result.parameters += entry.tensor.count();
+  }
+
+  manifest::Task& task = out.result.task;
+  task.program = {program::program_root(step), static_cast<std::int64_t>(step.values.size())};
+  task.evaluation = {program::program_root(evaluation), static_cast<std::int64_t>(evaluation.values.size())};
+  task.initial = {out.digests.state,
+                  from_seed ? manifest::InitialSource::kSeed : manifest::InitialSource::kFile};
+  task.dataset = {
+      digest, samples, {recipe.x.dtype, recipe.x.sample_shape}, {recipe.y.dtype, recipe.y.sample_shape}};
+  task.model = parsed.built_in ? parsed.model : parsed.model.substr(parsed.model.rfind('/') + 1);
+  task.loss = parsed.loss;
+  task.optimizer = parsed.optimizer;
+  task.schedule = parsed.schedule;
+  task.clip_norm = options.clip_norm;
+  task.batch = options.batch;
+  task.steps = steps;
+  task.seed = seed;
+  task.checkpoint_every = options.checkpoint_every.value_or(default_interval(out.result.cost, steps, parsed));
+  task.policy = parsed.policy;
+  task.ledger = parsed.ledger;
+  DGX_CHECK(set_price(options, out.result));
+  if (auto admitted = protocol::check_admission(task, step); !admitted)
+    return usage_error(admitted.error().message);
+  return out;
+}
+
+}  // namespace
+
+Result<SubmitResult> submit(const SubmitOptions& options, const JobContext& context) {
+  if (options.output == "-")
+    return usage_error("-o - is not possible: a task's other files are written next to it");
+  for (const char* extension : {".program.jsonl", ".eval.jsonl", ".init.h5"})
+    DGX_CHECK(refuse_existing(beside(options.output, extension), context.clobber));
+  DGX_CHECK(refuse_existing(options.output, context.clobber));
+  DGX_TRY(const crypto::SecretKey key, read_key(options.key));
+  DGX_TRY(Draft made, draft(options, context));
+  DGX_TRY(const auto sealed, manifest::seal(made.result.task, key));
+  made.result.id = sealed.id;
+  DGX_CHECK(write_file(beside(options.output, ".program.jsonl"), made.program, context.clobber));
+  DGX_CHECK(write_file(beside(options.output, ".eval.jsonl"), made.evaluation, context.clobber));
+  if (made.result.task.initial.source == manifest::InitialSource::kFile) {
+    DGX_CHECK(
+        bundle::write_state(beside(options.output, ".init.h5"), made.initial, made.digests, context.clobber));
+  }
+  DGX_CHECK(write_file(options.output, sealed.envelope + "\n", context.clobber));
+  return std::move(made.result);
+}
+
+Result<SubmitResult> estimate(const SubmitOptions& options, const JobContext& context) {
+  DGX_TRY(Draft made, draft(options, context));
+  return std::move(made.result);
+}
+
+Result<SubmitResult> estimate_task(const std::string& path, const JobContext& context) {
+  DGX_TRY(const TaskFiles files, open_task(path, std::nullopt, context.trust));
+  SubmitResult out{files.task.id, files.body(), program::cost_of(*files.program), files.segments.count(), 0};
+  for (const kernels::ValueIndex v : program::state_inputs(*files.program)) {
+    const auto& entry = files.program->values[v];
+    DGX_TRY(const std::int64_t count, element_count(entry.shape));
+    if (entry.source.name.starts_with("model/")) out.parameters += count;
+  }
+  return out;
+}
+
+}  // namespace dgx::jobs

@@ -1,0 +1,39 @@
+#include "submit/torch_module.h"
+
+#include <dlfcn.h>
+
+#include <string>
+
+#include "dgx/core/beside.h"
+
+#if defined(__SANITIZE_ADDRESS__)
+// At exit LeakSanitizer stops all threads and reads their thread-local storage, which crashes now and then
+// while libtorch's threads end.
+extern "C" int __lsan_is_turned_off();
+extern "C" int __lsan_is_turned_off() {
+  return ::dlopen("libtorch_cpu.so", RTLD_NOW | RTLD_NOLOAD) != nullptr ? 1 : 0;
+}
+#endif
+
+namespace dgx::jobs {
+
+Result<lowering::CaptureBackend*> open_torch_module() {
+  static lowering::CaptureBackend* backend = nullptr;
+  if (backend != nullptr) return backend;
+  const std::string path = beside_program("DGX_TORCH_MODULE", "lib/libdgx_torch.so");
+  void* handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr) {
+    return internal_error(std::string("cannot open the torch module: ") + ::dlerror(),
+                          "build with -DDGX_TORCH=pypi or a libtorch folder, or set DGX_TORCH_MODULE");
+  }
+  const auto make =
+      reinterpret_cast<lowering::CaptureBackendFunction>(::dlsym(handle, lowering::kCaptureBackendSymbol));
+  if (make == nullptr) {
+    return internal_error(path + ": no " + lowering::kCaptureBackendSymbol,
+                          "it belongs to another version of dgx");
+  }
+  backend = make();
+  return backend;
+}
+
+}  // namespace dgx::jobs

@@ -1,0 +1,67 @@
+#include "train/checkpointer.h"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <chrono>
+
+#include "dgx/bundle/state.h"
+
+namespace dgx::jobs {
+
+Checkpointer::Checkpointer(bundle::RunWriter& run) : run_(run), thread_([this] { serve(); }) {}
+
+Checkpointer::~Checkpointer() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+void Checkpointer::serve() {
+  // Training's threads wait for each other at every operation: time that this thread takes from one, it takes
+  // from all.
+  ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), 10);
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [this] { return work_.has_value() || stop_; });
+    if (!work_) return;
+    lock.unlock();
+    Status status = write(*work_);
+    lock.lock();
+    work_.reset();
+    if (!status.ok() && status_.ok()) status_ = std::move(status);
+    changed_.notify_all();
+  }
+}
+
+Status Checkpointer::write(const Work& work) {
+  DGX_TRY(const State state, work.state());
+  DGX_TRY(const auto digests, bundle::digests_of(state, 1));
+  return run_.append(state, digests, work.losses);
+}
+
+Status Checkpointer::wait(std::unique_lock<std::mutex>& lock) {
+  const auto begin = std::chrono::steady_clock::now();
+  changed_.wait(lock, [this] { return !work_.has_value(); });
+  waited_seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return status_;
+}
+
+Status Checkpointer::commit(exec::StepExecutor& executor, std::vector<float> losses) {
+  std::unique_lock lock(mutex_);
+  DGX_CHECK(wait(lock));
+  DGX_TRY(exec::PendingState state, executor.snapshot());
+  work_ = Work{std::move(state), std::move(losses)};
+  changed_.notify_all();
+  return {};
+}
+
+Status Checkpointer::finish() {
+  std::unique_lock lock(mutex_);
+  return wait(lock);
+}
+
+}  // namespace dgx::jobs

@@ -1,0 +1,290 @@
+#include "dgx/jobs/train.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstring>
+
+#include "dgx/bundle/run.h"
+#include "dgx/bundle/state.h"
+#include "dgx/jobs/drill.h"
+#include "dgx/jobs/task_files.h"
+#include "dgx/protocol/admission.h"
+#include "train/checkpointer.h"
+#include "train/segment_time.h"
+
+namespace dgx::jobs {
+namespace {
+
+double seconds_now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+std::string short_number(float value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.4f", static_cast<double>(value));
+  return text;
+}
+
+/// One call of train on an open run.
+struct Training {
+  const TrainOptions& options;
+  const JobContext& context;
+  const TaskFiles& files;
+  exec::StepExecutor& executor;
+  bundle::RunWriter& run;
+  bool continued;          // the run was there before this call
+  DrilledExecutor solver;  // takes this run's steps on `executor`
+  Checkpointer checkpointer{run};
+  std::vector<float> losses{};     // since the last checkpoint
+  std::int64_t first_segment = 0;  // the first that this call commits
+  double step_seconds = 0;         // of all steps of this call
+  std::int64_t timed_steps = 0;
+  TrainResult result{};
+};
+
+// The resume point: the state between two checkpoints and the losses since the last one. Only the next call
+// reads it.
+
+std::string resume_path(const std::string& run) { return run + "/resume.h5"; }
+std::string resume_losses_path(const std::string& run) { return run + "/resume.losses"; }
+
+void discard_resume_point(const std::string& run) {
+  static_cast<void>(remove_file(resume_path(run)));
+  static_cast<void>(remove_file(resume_losses_path(run)));
+}
+
+Status write_resume_point(const Training& t) {
+  DGX_TRY(const State state, t.executor.state());
+  const std::string_view bytes(reinterpret_cast<const char*>(t.losses.data()),
+                               t.losses.size() * sizeof(float));
+  DGX_CHECK(write_file(resume_losses_path(t.options.run), bytes, Clobber::kReplace));
+  DGX_TRY(const auto digests, bundle::digests_of(state));
+  return bundle::write_state(resume_path(t.options.run), state, digests, Clobber::kReplace);
+}
+
+/// Replaces the state that the segment starts from, and the losses, by the resume point, if there is a
+/// complete one strictly inside the segment.
+void take_up(Training& t, const protocol::Segment& segment, State& state) {
+  auto stored = bundle::read_state(resume_path(t.options.run));
+  const auto losses = read_file(resume_losses_path(t.options.run), std::size_t{1} << 30);
+  if (!stored.ok() || !losses.ok()) return;
+  const auto step = step_of(stored->state);
+  const bool inside = step.ok() && *step > segment.first && *step < segment.end;
+  if (!inside || losses->size() != static_cast<std::size_t>(*step - segment.first) * sizeof(float)) return;
+  state = std::move(stored->state);
+  t.losses.resize(losses->size() / sizeof(float));
+  std::memcpy(t.losses.data(), losses->data(), losses->size());
+}
+
+/// Time of the longest segment, estimated from all steps of this call so far.
+std::optional<std::int64_t> segment_milliseconds(const Training& t) {
+  if (t.timed_steps == 0) return std::nullopt;
+  return protocol::segment_milliseconds(t.files.segments, t.step_seconds, t.timed_steps);
+}
+
+/// Saves the state after a request to stop. Always an error: kInterrupted, or internal if this call, like
+/// the one before it, has taken no step.
+Status interrupt(const Training& t) {
+  const std::int64_t position = t.executor.position();
+  if (t.files.segments.state_at(position) < 0) DGX_CHECK(write_resume_point(t));
+  if (position == t.result.resumed_from && t.continued) {
+    return internal_error(
+        "stopped at step " + std::to_string(position) + " again, without having finished one",
+        "give the job more time: each run must finish at least one step");
+  }
+  return Error{ErrorCode::kInterrupted,
+               "stopped at step " + std::to_string(position) + " of " + std::to_string(t.files.body().steps) +
+                   "; the state is saved",
+               "run the same command again to continue"};
+}
+
+/// Takes steps up to `end`, or until a stop is requested, which is the error of interrupt().
+Status steps_to(Training& t, std::int64_t end) {
+  const auto unless_stopped = [&]() -> Status {
+    return t.executor.position() < end && t.context.stop.requested() ? interrupt(t) : Status();
+  };
+  DGX_CHECK(unless_stopped());
+  const std::int64_t first = t.executor.position();
+  const double begin = seconds_now();
+  Status taken = t.solver.advance(end - first, [&]() -> Status {
+    t.losses.push_back(t.executor.loss());
+    if (t.executor.position() % 16 == 0) {
+      t.context.progress.update(t.executor.position(), "loss " + short_number(t.executor.loss()));
+    }
+    return unless_stopped();
+  });
+  t.step_seconds += seconds_now() - begin;
+  t.timed_steps += t.executor.position() - first;
+  return taken;
+}
+
+/// Replays the faulty segment honestly, to find whether the fault reached a committed digest at all.
+Status compare_with_honest(Training& t, const State& start) {
+  DGX_TRY(const State faulty, t.executor.state());
+  DGX_TRY(const auto faulty_digests, t.executor.digests(0));
+  const std::int64_t end = t.executor.position();
+  DGX_CHECK(t.executor.load(start));
+  DGX_CHECK(t.executor.advance(end - t.executor.position()));
+  DGX_TRY(const auto honest_digests, t.executor.digests(0));
+  t.result.drill_changed_nothing = honest_digests.state == faulty_digests.state;
+  return t.executor.load(faulty);
+}
+
+/// Takes the segment's steps up to `goal` and, at the segment's end, commits its last state.
+Status train_segment(Training& t, const protocol::Segment& segment, std::int64_t goal) {
+  const std::optional<Drill>& drill = t.solver.drill();
+  if (drill && drill->segment == segment.index) {
+    const std::int64_t missing = segment.end - t.executor.position();
+    t.losses.insert(t.losses.end(), static_cast<std::size_t>(missing), t.executor.loss());
+    DGX_CHECK(t.solver.idle(missing));
+  } else {
+    const bool faulty = drill && drill->strikes(segment);
+    std::optional<State> honest_start;
+    if (faulty) {
+      DGX_TRY(honest_start, t.executor.state());
+    }
+    const std::int64_t end = std::min(segment.end, goal);
+    const Status taken = steps_to(t, end);
+    if (!taken.ok() && taken.error().code == ErrorCode::kMalformed) {
+      t.result.divergence = taken.error().message;
+      return {};
+    }
+    DGX_CHECK(taken);
+    if (end < segment.end) return write_resume_point(t);
+    if (faulty) DGX_CHECK(compare_with_honest(t, *honest_start));
+  }
+  if (segment.index == t.first_segment) {
+    if (const auto milliseconds = segment_milliseconds(t))
+      tell_segment_time(t.context.progress, t.files.body(), *milliseconds);
+  }
+  DGX_CHECK(t.checkpointer.commit(t.executor, std::move(t.losses)));
+  t.losses.clear();
+  discard_resume_point(t.options.run);
+  return {};
+}
+
+/// Commits the state before the step that diverged. That step has overwritten it, so it is recomputed from
+/// the last checkpoint, or from the resume point if there is one, so that a call that is interrupted again
+/// and again makes progress.
+Status end_diverged(Training& t) {
+  const std::int64_t end = t.executor.position();
+  DGX_TRY(auto checkpoint, t.run.last_state());
+  t.losses.clear();
+  take_up(t, t.files.segments[t.run.index().segments()], checkpoint.state);
+  DGX_CHECK(t.solver.load(checkpoint.state));
+  DGX_CHECK(steps_to(t, end));
+  DGX_TRY(const State last, t.executor.state());
+  DGX_TRY(const auto digests, bundle::digests_of(last, t.context.threads));
+  DGX_CHECK(t.run.diverge(last, digests, t.losses));
+  discard_resume_point(t.options.run);
+  return {};
+}
+
+/// The result of a call on a run that had already diverged.
+TrainResult diverged_before(TrainResult result, const bundle::RunIndex& index) {
+  result.steps = result.resumed_from = index.checkpoints.back().step;
+  result.segments = index.segments();
+  if (!index.losses.empty()) result.loss = index.losses.back();
+  result.divergence = fmt::format("step {} gives a state that is not finite", result.steps);
+  return result;
+}
+
+Result<TrainResult> train_to_goal(Training& t) {
+  const protocol::Segments& segments = t.files.segments;
+  TrainResult& result = t.result;
+  const std::int64_t total = t.files.body().steps;
+  const std::int64_t goal = std::min(t.options.until.value_or(total), total);
+  DGX_TRY(auto last, t.run.last_state());
+  result.state = last.digests.state;
+  result.total_steps = total;
+  if (t.run.index().diverged) return diverged_before(result, t.run.index());
+  std::int64_t segment = t.first_segment = t.run.index().segments();
+  if (segment < segments.count()) take_up(t, segments[segment], last.state);
+  DGX_CHECK(t.solver.load(last.state));
+  last.state.clear();  // the executor has its own copy
+  result.resumed_from = t.executor.position();
+  if (t.options.profile_operations) DGX_CHECK(t.executor.start_profile());
+  t.context.progress.start("training", total);
+  const double begin = seconds_now();
+  Status status;
+  for (; segment < segments.count() && status.ok() && t.executor.position() < goal; ++segment) {
+    status = train_segment(t, segments[segment], goal);
+    if (!result.divergence.empty()) break;
+  }
+  if (auto committed = t.checkpointer.finish(); !committed.ok()) return std::move(committed).error();
+  if (status.ok() && !result.divergence.empty()) status = end_diverged(t);
+  result.seconds = seconds_now() - begin;
+  result.checkpoint_seconds = t.checkpointer.waited_seconds();
+  t.context.progress.finish();
+  if (!status.ok()) return std::move(status).error();
+  result.steps = t.executor.position();
+  result.loss = t.executor.loss();
+  if (t.files.body().ledger) result.segment_milliseconds = segment_milliseconds(t);
+  if (t.options.profile_operations) result.profile = t.executor.profile();
+  result.segments = t.run.index().segments();
+  if (segments.state_at(result.steps) < 0 && !t.run.index().diverged) {
+    DGX_TRY(const auto digests, t.executor.digests(t.context.threads));
+    result.state = digests.state;
+  } else {
+    result.state = t.run.index().checkpoints.back().digest;
+  }
+  return result;
+}
+
+Status check_drill(const Drill& drill, const TaskFiles& files) {
+  if (drill.lazy() && *drill.segment >= files.segments.count()) {
+    return usage_error("drill: the task has segments 0 to " + std::to_string(files.segments.count() - 1));
+  }
+  if (drill.lazy()) return {};
+  if (drill.step >= files.body().steps) {
+    return usage_error("drill: the task has steps 0 to " + std::to_string(files.body().steps - 1));
+  }
+  if (!files.program->values.contains(drill.fault.value)) {
+    return usage_error("drill: the program has values 0 to " +
+                       std::to_string(files.program->values.size() - 1));
+  }
+  return exec::check_fault(*files.program, drill.fault);
+}
+
+Result<bundle::RunWriter> open_run(const TrainOptions& options, const TaskFiles& files,
+                                   const bundle::RunHeader& header, const bundle::KeepPolicy& keep) {
+  // Checkpoints are written during training, by one thread: more would only take CPUs from it.
+  constexpr bundle::Effort kBeside = {.threads = 1};
+  if (exists(options.run + "/index.h5")) return bundle::RunWriter::open(options.run, header, keep, kBeside);
+  DGX_TRY(const State start, initial_state(files, options.init));
+  DGX_TRY(const auto digests, bundle::digests_of(start));
+  return bundle::RunWriter::create(options.run, header, keep, start, digests, kBeside);
+}
+
+}  // namespace
+
+Result<TrainResult> train(const TrainOptions& options, const JobContext& context) {
+  if (options.run == "-") return usage_error("-o - is not possible: a run is a folder");
+  DGX_CHECK(choose_instruction_set(options.isa));
+  DGX_TRY(const bundle::KeepPolicy keep, bundle::parse_keep(options.keep));
+  std::optional<Drill> drill;
+  if (options.drill) {
+    DGX_TRY(drill, parse_drill(*options.drill));
+  }
+  DGX_TRY(const TaskFiles files, open_task(options.task, options.program, context.trust));
+  if (drill) DGX_CHECK(check_drill(*drill, files));
+  if (options.until && *options.until < 1) return usage_error("--until must be at least 1");
+  DGX_TRY(const bundle::Dataset data, open_dataset(options.data, files.body()));
+  const bundle::RunHeader header{files.task.id, files.body().program.root, files.body().checkpoint_every,
+                                 options.drill.value_or("")};
+  const bool continued = exists(options.run + "/index.h5");
+  // Made first, so that nothing is written where steps cannot be computed.
+  DGX_TRY(const auto executor, make_executor_on(options.device, files, data, context));
+  DGX_TRY(bundle::RunWriter run, open_run(options, files, header, keep));
+  Training training{options,
+                    context,
+                    files,
+                    *executor,
+                    run,
+                    continued,
+                    DrilledExecutor(files, *executor, std::move(drill))};
+  return train_to_goal(training);
+}
+
+}  // namespace dgx::jobs

@@ -1,0 +1,375 @@
+#include "dgx/jobs/verify.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <set>
+
+#include "dgx/core/version.h"
+#include "dgx/crypto/random.h"
+#include "task/work_keys.h"
+#include "verify/start_states.h"
+#include "verify/verify_draw.h"
+
+namespace dgx::jobs {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using manifest::VerdictRow;
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+/// Replays segments of one verification with one executor, in ascending order.
+///
+/// Loading a state is cheap compared with recomputing one that the run did not keep. So after a segment that
+/// agrees, the executor's state, which is the committed start of the next one, is noted with the start
+/// states, and a state after it is recomputed from there if no kept one is nearer. After anything else the
+/// executor holds some state that nobody committed to, and that is noted instead.
+///
+/// A start state that cannot be had is not a fault of the proof, nor an error that ends the verification: the
+/// other segments can still refute. It is a warning, and no row.
+class Replayer {
+ public:
+  Replayer(const Verification& verification, StartStates& starts, exec::StepExecutor& executor,
+           const JobContext& context)
+      : verification_(verification), starts_(starts), executor_(executor), context_(context) {}
+
+  /// The segment's row, or nullopt if the start state cannot be had.
+  Result<std::optional<VerdictRow>> replay(std::int64_t index) {
+    auto start = starts_.start(index, &executor_, context_.stop);
+    if (!start.ok() && start.error().code == ErrorCode::kInconclusive) {
+      context_.progress.warning(fmt::format("segment {}: {}", index, start.error().message));
+      starts_.reached(std::nullopt);
+      return std::optional<VerdictRow>();
+    }
+    if (!start.ok()) return std::move(start).error();
+    const protocol::Segments& segments = verification_.proof.segments;
+    const auto& states = verification_.proof.states;
+    const auto at = static_cast<std::size_t>(index);
+    const std::optional<Digest> end = protocol::committed_end(segments, states, index);
+    starts_.reached(std::nullopt);
+    DGX_TRY(const VerdictRow row,
+            protocol::replay_segment(executor_, *start, segments[index], states[at], end,
+                                     verification_.assignment, [this] { return one_more_step(); }));
+    if (row.agrees && end) starts_.reached(index + 1);
+    return std::optional<VerdictRow>(row);
+  }
+
+  /// Begins the progress bar.
+  void expect(std::span<const std::int64_t> segments) {
+    std::int64_t steps = 0;
+    for (const std::int64_t index : segments) steps += verification_.proof.segments[index].length();
+    context_.progress.start("replaying", steps);
+  }
+
+ private:
+  bool one_more_step() {
+    ++steps_;
+    if (steps_ % 16 == 0) context_.progress.update(steps_);
+    return !context_.stop.requested();
+  }
+
+  const Verification& verification_;
+  StartStates& starts_;
+  exec::StepExecutor& executor_;
+  const JobContext& context_;
+  std::int64_t steps_ = 0;
+};
+
+Error inconclusive(const std::string& from, std::span<const std::int64_t> missing) {
+  return {ErrorCode::kInconclusive,
+          fmt::format("{}: has no start state of these segments of the draw: {}", from, listed(missing)),
+          "a sample holds the segments that its beacon drew: choose among those, or verify from a run"};
+}
+
+Status check_files(const VerifyOptions& options) {
+  if (options.from.empty())
+    return usage_error("--from is required", "name a sample from dgx-prove open, or a run");
+  if (options.data.empty()) return usage_error("--data is required");
+  return {};
+}
+
+Digest random_nonce() {
+  Digest nonce;
+  if (!crypto::random_bytes(nonce.bytes).ok()) return Digest{};
+  return nonce;
+}
+
+/// Signs the rows and writes both files, the verdict last: whoever sees it finds its rows.
+Result<VerifyResult> publish(const manifest::Task& task, const protocol::Assignment& assignment,
+                             const ProofFiles& proof, std::vector<VerdictRow> rows,
+                             const crypto::SecretKey& key, const std::string& output, Clobber clobber) {
+  VerifyResult out;
+  const Digest nonce = random_nonce();
+  if (nonce == Digest{}) return internal_error("the system provides no random bytes");
+  DGX_TRY(out.verdict,
+          protocol::assemble_verdict(task, proof.segments, assignment, proof.states, rows, nonce));
+  DGX_TRY(const auto sealed, manifest::seal(out.verdict, key));
+  out.id = sealed.id;
+  out.rows = std::move(rows);
+  DGX_CHECK(write_beside(beside(output, ".rows.jsonl"), manifest::encode_rows(out.rows), clobber));
+  DGX_CHECK(write_file(output, sealed.envelope + "\n", clobber));
+  return out;
+}
+
+Status refuse_verdict(const std::string& output, Clobber clobber) {
+  if (output.empty() || output == "-")
+    return usage_error("-o VERDICT.json is required: a verdict's rows are written next to it");
+  // The rows file next to it needs no check: a call killed between the two writes left the same rows, and
+  // others are not replaced.
+  return refuse_existing(output, clobber);
+}
+
+/// Reads a shard that was made under one of the keys, by this version.
+Result<protocol::Shard> read_shard(const std::string& path, protocol::ShardRole role, const WorkKeys& keys) {
+  DGX_TRY(const std::string text, read_file(path, protocol::kMaxShardBytes));
+  const auto line = keys.open(text);
+  if (!line.ok()) return within(path, line.error());
+  auto shard = protocol::decode_shard(*line);
+  if (!shard.ok()) return within(path, std::move(shard).error());
+  if (shard->role != role)
+    return malformed(fmt::format("{}: is a {}, expected a {}", path, name_of(shard->role), name_of(role)));
+  if (shard->version == version()) return shard;
+  return malformed(fmt::format("{}: was made by dgx {}, this is {}", path, shard->version, version()),
+                   "make it again with this version");
+}
+
+/// The finished rows of a shard on disk, SHARD.json.part, so that an interrupted call continues.
+///
+/// It is replaced whole, with a code under the work key, so that it is never half written, and rows that
+/// somebody else put there are not taken for one's own. It is written when the call is interrupted and, for a
+/// process that is killed, at most once a second while it replays. A call that is stopped twice without
+/// having finished a segment would go on so for ever: that is an error.
+class PartFile {
+ public:
+  PartFile(std::string path, const WorkKeys& keys) : path_(std::move(path)), keys_(keys) {}
+
+  /// Takes up what an earlier call finished. kUnauthorised if it was made under none of the keys, kMalformed
+  /// if it belongs to another verification.
+  Status resume(protocol::Shard& shard, std::span<const std::int64_t> due) {
+    resumed_ = exists(path_);
+    if (!resumed_) return {};
+    auto found = read_shard(path_, protocol::ShardRole::kPart, keys_);
+    if (found.ok() && (!of_one_verification(*found, shard) || found->index != shard.index))
+      found = malformed(path_ + ": is not the beginning of this shard");
+    if (!found.ok()) {
+      Error error = std::move(found).error();
+      const bool elsewhere = error.code == ErrorCode::kUnauthorised;
+      error.hint = (elsewhere ? error.hint + "; or " : std::string()) + "remove it to start again";
+      return error;
+    }
+    for (const VerdictRow& row : found->rows) {
+      if (!std::binary_search(due.begin(), due.end(), row.index)) {
+        return malformed(fmt::format("{}: segment {} does not belong to this shard", path_, row.index));
+      }
+    }
+    shard.rows = std::move(found->rows);
+    return {};
+  }
+
+  Status save(const protocol::Shard& shard) {
+    saved_ = Clock::now();
+    return write_file(path_, keys_.seal(protocol::encode_shard(as_part(shard))), Clobber::kReplace);
+  }
+  /// Saves at most once a second, so that many short segments do not cause as many synced writes.
+  Status save_sometimes(const protocol::Shard& shard) {
+    return seconds_since(saved_) < 1 ? Status() : save(shard);
+  }
+
+  /// Saves the rows of a call that was stopped. Always an error: kInterrupted, or internal if an earlier call
+  /// was stopped too and this one has finished no segment.
+  Status interrupted(const protocol::Shard& shard, std::size_t rows_before, std::size_t due) {
+    DGX_CHECK(save(shard));
+    if (resumed_ && shard.rows.size() == rows_before) {
+      return internal_error("stopped again without having finished a segment", "give the job more time");
+    }
+    return Error{ErrorCode::kInterrupted,
+                 fmt::format("stopped after {} of {} segments; they are saved", shard.rows.size(), due),
+                 "run the same command again to continue"};
+  }
+
+  void remove() const { static_cast<void>(remove_file(path_)); }
+
+ private:
+  static protocol::Shard as_part(protocol::Shard shard) {
+    shard.role = protocol::ShardRole::kPart;
+    return shard;
+  }
+
+  std::string path_;
+  const WorkKeys& keys_;
+  bool resumed_ = false;
+  Clock::time_point saved_ = Clock::now();
+};
+
+struct Replayed {
+  std::vector<std::int64_t> missing;  ///< segments whose start states cannot be had
+  double seconds = 0;
+};
+
+/// Replays the segments of `due` that have no row yet. Calls `added` (may be empty) after each new row, and
+/// `interrupted` for the error of a replay that was stopped.
+Result<Replayed> replay_due(const Verification& v, const VerifyOptions& options, const JobContext& context,
+                            std::span<const std::int64_t> due, std::vector<VerdictRow>& rows,
+                            const std::function<Status()>& added,
+                            const std::function<Status()>& interrupted) {
+  DGX_TRY(StartStates starts, StartStates::open(options.from, v.proof, context.threads));
+  if (const auto absent = starts.missing(due); !absent.empty()) return inconclusive(options.from, absent);
+  DGX_TRY(const bundle::Dataset data, open_dataset(options.data, v.files.body()));
+  DGX_TRY(const auto executor, make_executor_on(options.device, v.files, data, context));
+  Replayer replayer(v, starts, *executor, context);
+  replayer.expect(due);
+  const auto begin = Clock::now();
+  Replayed out;
+  std::set<std::int64_t> done;
+  for (const VerdictRow& row : rows) done.insert(row.index);
+  for (const std::int64_t index : due) {
+    if (done.contains(index)) continue;
+    auto row = replayer.replay(index);
+    if (!row.ok() && row.error().code == ErrorCode::kInterrupted) DGX_CHECK(interrupted());
+    if (!row.ok()) return std::move(row).error();
+    if (!*row) {
+      out.missing.push_back(index);
+      continue;
+    }
+    rows.push_back(**row);
+    done.insert(index);
+    if (added) DGX_CHECK(added());
+  }
+  out.seconds = seconds_since(begin);
+  context.progress.finish();
+  return out;
+}
+
+void sort_rows(std::vector<VerdictRow>& rows) {
+  std::sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) { return a.index < b.index; });
+}
+
+}  // namespace
+
+Result<VerifyPlan> plan_verification(const VerifyOptions& options, const JobContext& context) {
+  DGX_TRY(const Verification v, open_verification(options, context));
+  VerifyPlan out;
+  out.draw = v.assignment.draw;
+  out.segments = v.drawn;
+  out.task_segments = v.proof.segments.count();
+  out.miss_probability = protocol::miss_probabilities(v.proof.segments, v.drawn);
+  if (options.shard) {
+    DGX_TRY(const ShardName name, parse_shard(*options.shard));
+    DGX_TRY(out.segments, protocol::shard_segments(v.drawn, name.index, name.count));
+  }
+  for (const std::int64_t index : out.segments) out.steps += v.proof.segments[index].length();
+  DGX_TRY(out.work, protocol::replay_work(v.files.body(), v.proof.segments, out.segments));
+  out.start_bytes = std::ssize(out.segments) * v.files.body().caps.bytes;
+  return out;
+}
+
+Result<VerifyResult> verify(const VerifyOptions& options, const JobContext& context) {
+  DGX_CHECK(choose_instruction_set(options.isa));
+  DGX_CHECK(check_files(options));
+  DGX_CHECK(refuse_verdict(options.output, context.clobber));
+  if (options.key.path.empty()) return usage_error("--key is required: a verdict is signed");
+  DGX_TRY(const Verification v, open_verification(options, context));
+  std::vector<VerdictRow> rows;
+  DGX_TRY(Replayed replayed, replay_due(v, options, context, v.drawn, rows, {}, [&]() -> Status {
+            return Error{
+                ErrorCode::kInterrupted,
+                fmt::format("stopped after {} of {} segments; nothing is saved", rows.size(), v.drawn.size()),
+                "run it again; --shard 0/1 would keep finished segments"};
+          }));
+
+  protocol::Assignment assignment = v.assignment;
+  if (!replayed.missing.empty()) {
+    const bool refuted =
+        std::any_of(rows.begin(), rows.end(), [](const VerdictRow& row) { return !row.agrees; });
+    if (!refuted) return inconclusive(options.from, replayed.missing);
+    // No longer the whole draw, but a refutation needs none.
+    assignment.draw = manifest::Draw::kChosen;
+  }
+  DGX_TRY(auto out, publish(v.files.body(), assignment, v.proof, std::move(rows), *v.key, options.output,
+                            context.clobber));
+  out.missing = std::move(replayed.missing);
+  out.seconds = replayed.seconds;
+  return out;
+}
+
+Result<ShardResult> verify_shard(const VerifyOptions& options, const JobContext& context) {
+  DGX_CHECK(choose_instruction_set(options.isa));
+  DGX_CHECK(check_files(options));
+  if (options.output.empty() || options.output == "-") return usage_error("-o SHARD.json is required");
+  DGX_TRY(const ShardName name, parse_shard(*options.shard));
+  DGX_CHECK(refuse_existing(options.output, context.clobber));
+  DGX_TRY(const Verification v, open_verification(options, context));
+  DGX_TRY(const WorkKeys keys, WorkKeys::find(v.key ? &*v.key : nullptr, options.work_key, context.progress));
+  protocol::Shard shard{protocol::ShardRole::kShard,
+                        std::string(version()),
+                        v.assignment,
+                        v.files.body().dataset.digest,
+                        name.index,
+                        name.count,
+                        v.drawn,
+                        {}};
+  DGX_TRY(const auto due, protocol::shard_segments(v.drawn, name.index, name.count));
+  PartFile part(options.output + ".part", keys);
+  DGX_CHECK(part.resume(shard, due));
+  ShardResult out{name.index, name.count, {}, std::ssize(shard.rows), 0};
+
+  const std::size_t before = shard.rows.size();
+  DGX_TRY(const Replayed replayed,
+          replay_due(
+              v, options, context, due, shard.rows, [&] { return part.save_sometimes(shard); },
+              [&] { return part.interrupted(shard, before, due.size()); }));
+  out.seconds = replayed.seconds;
+  sort_rows(shard.rows);
+  if (!replayed.missing.empty()) {
+    DGX_CHECK(part.save(shard));
+    return inconclusive(options.from, replayed.missing);
+  }
+  DGX_CHECK(write_file(options.output, keys.seal(protocol::encode_shard(shard)), context.clobber));
+  part.remove();
+  out.rows = std::move(shard.rows);
+  return out;
+}
+
+Result<VerifyResult> merge_verdict(const MergeOptions& options, const JobContext& context) {
+  DGX_CHECK(refuse_verdict(options.output, context.clobber));
+  DGX_TRY(const auto task, read_task(options.task, context.trust));
+  DGX_TRY(const ProofFiles proof, open_proof(options.proof, task, context.trust));
+  DGX_TRY(const crypto::SecretKey key, read_key(options.key));
+  std::optional<manifest::Signed<manifest::Beacon>> beacon;
+  if (options.beacon) {
+    DGX_TRY(beacon, read_signed<manifest::Beacon>(*options.beacon, std::nullopt));
+  }
+  DGX_TRY(const WorkKeys keys, WorkKeys::find(&key, options.work_key, context.progress));
+  std::vector<protocol::Shard> shards;
+  for (const std::string& path : options.shards) {
+    DGX_TRY(auto shard, read_shard(path, protocol::ShardRole::kShard, keys));
+    shards.push_back(std::move(shard));
+  }
+  DGX_TRY(auto rows, protocol::merge_shards(shards));
+  auto assigned =
+      protocol::assign(task, proof.proof, beacon ? &*beacon : nullptr, crypto::key_id(key.public_key()));
+  if (!assigned.ok()) return within(options.beacon.value_or(options.proof), std::move(assigned).error());
+  protocol::Assignment assignment = *assigned;
+  const protocol::Assignment& theirs = shards.front().assignment;
+  if (theirs.draw == manifest::Draw::kChosen) {
+    assignment.draw = manifest::Draw::kChosen;
+    assignment.beacon.reset();
+    assignment.beacon_value = Digest{};
+  } else if (!beacon) {
+    return usage_error("these shards belong to the policy's draw", "give --beacon as well");
+  }
+  if (theirs.verifier != assignment.verifier) {
+    return unauthorised(fmt::format("the shards were made for key {}, {} is key {}", theirs.verifier.brief(),
+                                    options.key.path, assignment.verifier.brief()));
+  }
+  if (theirs != assignment || shards.front().dataset != task.body.dataset.digest)
+    return malformed("the shards do not belong to this task, proof and beacon");
+  return publish(task.body, assignment, proof, std::move(rows), key, options.output, context.clobber);
+}
+
+}  // namespace dgx::jobs

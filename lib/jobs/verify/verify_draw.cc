@@ -1,0 +1,123 @@
+#include "verify/verify_draw.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <numeric>
+
+#include "dgx/crypto/random.h"
+#include "dgx/protocol/draw.h"
+
+namespace dgx::jobs {
+namespace {
+
+/// Takes a whole number off the beginning of `text`; nullopt if there is none.
+std::optional<std::int64_t> take_number(std::string_view& text) {
+  std::int64_t number = 0;
+  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || number < 0 || text.starts_with('-')) return std::nullopt;
+  text.remove_prefix(static_cast<std::size_t>(stop - text.data()));
+  return number;
+}
+
+Result<std::vector<std::int64_t>> parse_segments(std::string_view text, std::int64_t count) {
+  std::vector<std::int64_t> out;
+  for (std::string_view rest = text;;) {
+    const auto number = take_number(rest);
+    if (!number || (!rest.empty() && rest[0] != ',')) {
+      return usage_error(fmt::format("--segments: '{}' is not a list such as 3,17", text));
+    }
+    if (*number >= count)
+      return usage_error(fmt::format("--segments: {}: the proof has segments 0 to {}", *number, count - 1));
+    out.push_back(*number);
+    if (rest.empty()) break;
+    rest.remove_prefix(1);
+  }
+  std::sort(out.begin(), out.end());
+  const auto twice = std::adjacent_find(out.begin(), out.end());
+  if (twice != out.end()) return usage_error(fmt::format("--segments: {} is given twice", *twice));
+  return out;
+}
+
+/// A share of the segments that the prover could not foresee: drawn from the beacon if there is one, else at
+/// random.
+Result<std::vector<std::int64_t>> draw_share(const VerifyOptions& options,
+                                             const protocol::Assignment& assignment, std::int64_t count) {
+  const double fraction = *options.choice.fraction;
+  if (!(fraction > 0 && fraction <= 1)) return usage_error("--fraction must be above 0 and at most 1");
+  const auto share = static_cast<std::int64_t>(std::ceil(fraction * static_cast<double>(count)));
+  Digest value = assignment.beacon_value;
+  if (!assignment.beacon) {
+    if (options.shard) {
+      return usage_error(
+          "--fraction with --shard needs --beacon, so that every shard draws the same segments");
+    }
+    DGX_CHECK(crypto::random_bytes(value.bytes));
+  }
+  return protocol::draw_segments(value, assignment.proof, assignment.verifier, count,
+                                 std::clamp<std::int64_t>(share, 1, count));
+}
+
+/// The segments to replay, ascending: those chosen or, without a choice, those that the policy draws.
+Result<std::vector<std::int64_t>> draw(const VerifyOptions& options, const manifest::Task& task,
+                                       const protocol::Segments& segments,
+                                       const protocol::Assignment& assignment) {
+  const Choice& choice = options.choice;
+  const std::int64_t count = segments.count();
+  if (choice.segments) return parse_segments(*choice.segments, count);
+  if (choice.fraction) return draw_share(options, assignment, count);
+  if (!choice.all) return protocol::policy_draw(task, segments, assignment);
+  std::vector<std::int64_t> out(static_cast<std::size_t>(count));
+  std::iota(out.begin(), out.end(), 0);
+  return out;
+}
+
+Result<Digest> verifier_of(const VerifyOptions& options, const std::optional<crypto::SecretKey>& key,
+                           const std::optional<manifest::Signed<manifest::Beacon>>& beacon) {
+  if (key) return crypto::key_id(key->public_key());
+  if (beacon) return beacon->key_id;
+  if (options.shard) return usage_error("a shard without --beacon needs --key: it belongs to one verifier");
+  return usage_error("one of --key and --beacon is required, to say who verifies");
+}
+
+}  // namespace
+
+Result<Verification> open_verification(const VerifyOptions& options, const JobContext& context) {
+  DGX_TRY(TaskFiles files, open_task(options.task, options.program, context.trust));
+  DGX_TRY(ProofFiles proof, open_proof(options.proof, files.task, context.trust, options.from));
+  std::optional<manifest::Signed<manifest::Beacon>> beacon;
+  if (options.beacon) {
+    DGX_TRY(beacon, read_signed<manifest::Beacon>(*options.beacon, std::nullopt));
+  }
+  std::optional<crypto::SecretKey> key;
+  if (!options.key.path.empty()) {
+    DGX_TRY(auto read, read_key(options.key));
+    key.emplace(std::move(read));
+  }
+  DGX_TRY(const Digest verifier, verifier_of(options, key, beacon));
+  auto assigned = protocol::assign(files.task, proof.proof, beacon ? &*beacon : nullptr, verifier);
+  if (!assigned.ok()) return within(options.beacon.value_or(options.proof), std::move(assigned).error());
+  protocol::Assignment assignment = *assigned;
+  DGX_TRY(auto drawn, draw(options, files.body(), proof.segments, assignment));
+  if (options.choice.made()) {
+    // The witnesses of a chosen draw depend on no beacon: dgx-protocol(7), "Witness".
+    assignment.draw = manifest::Draw::kChosen;
+    assignment.beacon.reset();
+    assignment.beacon_value = Digest{};
+  }
+  return Verification{std::move(files), std::move(proof), std::move(key), assignment, std::move(drawn)};
+}
+
+Result<ShardName> parse_shard(std::string_view text) {
+  std::string_view rest = text;
+  const auto index = take_number(rest);
+  const bool slash = rest.starts_with('/');
+  if (slash) rest.remove_prefix(1);
+  const auto count = take_number(rest);
+  if (index && slash && count && rest.empty() && *index < *count) return ShardName{*index, *count};
+  return usage_error(fmt::format("--shard: '{}' is not I/N with I from 0 to N-1", text));
+}
+
+}  // namespace dgx::jobs
