@@ -239,6 +239,15 @@ Result<State> weights_of(const SubmitOptions& options, const lowering::CapturedG
   return out;
 }
 
+/// How many parameters the model has: the numbers in all entries under model/.
+std::int64_t parameters_of(const State& initial) {
+  std::int64_t count = 0;
+  for (const Entry& entry : initial) {
+    if (entry.name.starts_with("model/")) count += entry.tensor.count();
+  }
+  return count;
+}
+
 Result<Draft> draft(const SubmitOptions& options, const JobContext& context) {
   DGX_TRY(Parsed parsed, parse(options));
   DGX_CHECK(check_numbers(options));
@@ -274,9 +283,7 @@ Result<Draft> draft(const SubmitOptions& options, const JobContext& context) {
   DGX_CHECK(check_finite(out.initial));
   DGX_TRY(out.digests, bundle::digests_of(out.initial, context.threads));
   out.result.cost = program::cost_of(step);
-  for (const Entry& entry : out.initial) {
-    if (entry.name.starts_with("model/")) out.result.parameters += entry.tensor.count();
-  }
+  out.result.parameters = parameters_of(out.initial);
 
   manifest::Task& task = out.result.task;
   task.program = {program::program_root(step), static_cast<std::int64_t>(step.values.size())};

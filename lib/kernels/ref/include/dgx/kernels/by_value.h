@@ -44,7 +44,7 @@ class ByValue {
   void resize(std::size_t count) { items_.resize(count); }
   void push_back(T item) { items_.push_back(std::move(item)); }
 
-  // decltype(auto): a flag of a vector<bool> is no reference.
+  // decltype(auto), since an item of a vector<bool> is not a reference.
   [[nodiscard]] decltype(auto) operator[](ValueIndex value) {
     return items_[static_cast<std::size_t>(value)];
   }
