@@ -239,7 +239,7 @@ Result<State> weights_of(const SubmitOptions& options, const lowering::CapturedG
   return out;
 }
 
-/// How many parameters the model has: the numbers in all entries under model/.
+/// The count of the model's parameters: the numbers in all entries under model/.
 std::int64_t parameters_of(const State& initial) {
   std::int64_t count = 0;
   for (const Entry& entry : initial) {
