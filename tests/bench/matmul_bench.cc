@@ -92,12 +92,12 @@ void bench_product(const Product& product, int threads, Pair* pair, const Option
   const Matrix am = product.a_transposed ? Matrix{a.data(), 1, s.rows} : Matrix{a.data(), s.depth, 1};
   const Matrix bm = product.b_transposed ? Matrix{b.data(), 1, s.depth} : Matrix{b.data(), s.columns, 1};
   Floats packed(static_cast<std::size_t>(PackedMatrix::size(s.depth, s.columns)));
-  pack(bm, s.depth, s.columns, 0, strip_count(s.columns), packed.data());
+  pack(bm, s.depth, s.columns, 0, panel_count(s.columns), packed.data());
   const PackedMatrix kept = {packed.data(), s.depth, s.columns};
   Scratch scratch[2];
   const auto part_of = [&](int worker) {
     if (threads == 1) return Part::whole(s);
-    const std::int64_t row = s.rows / 2, column = strip_count(s.columns) / 2 * kStripWidth;
+    const std::int64_t row = s.rows / 2, column = panel_count(s.columns) / 2 * kPanelWidth;
     if (s.rows >= s.columns)
       return worker == 0 ? Part{0, row, 0, s.columns} : Part{row, s.rows, 0, s.columns};
     return worker == 0 ? Part{0, s.rows, 0, column} : Part{0, s.rows, column, s.columns};

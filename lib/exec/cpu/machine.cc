@@ -25,7 +25,7 @@ float* at_least(std::int64_t count, Tensor& buffer) {
   return buffer.as<float>().data();
 }
 
-/// Sets the offsets, by map, of a program for one strip of packed values: `product_offset` for `product`, of
+/// Sets the offsets, by map, of a program for one panel of packed values: `product_offset` for `product`, of
 /// which only a block is in memory, `offset` for all other values.
 void set_offsets(const StripProgram& program, ValueIndex product, std::int64_t product_offset,
                  std::int64_t offset, std::vector<std::int64_t>& offsets) {
@@ -36,9 +36,9 @@ void set_offsets(const StripProgram& program, ValueIndex product, std::int64_t p
   }
 }
 
-/// The addresses of the packed values that a strip's program reads or writes, except `product`: the first
+/// The addresses of the packed values that a panel's program reads or writes, except `product`: the first
 /// four.
-std::array<const float*, 4> strips_touched(const StripProgram& program, ValueIndex product,
+std::array<const float*, 4> panels_touched(const StripProgram& program, ValueIndex product,
                                            const kernels::ByValue<void*>& memory) {
   std::array<const float*, 4> out{};
   std::size_t count = 0;
@@ -115,17 +115,17 @@ struct Follower {
   ValueIndex product;
   StripRunner& runner;
   std::vector<std::int64_t>& offsets;
-  std::int64_t first_row, rows, first_strip;
+  std::int64_t first_row, rows, first_panel;
 
   static void call(void* context, std::int64_t row, std::int64_t rows, std::int64_t column,
                    std::int64_t columns) {
     const Follower& self = *static_cast<const Follower*>(context);
-    const std::int64_t begin = column / cpu::kStripWidth;
-    for (std::int64_t s = begin; s < begin + columns / cpu::kStripWidth; ++s) {
-      set_offsets(self.map.program, self.product, s * cpu::strip_stride(self.rows),
-                  (self.first_strip + s) * self.map.strips->stride() + self.first_row * cpu::kStripWidth,
+    const std::int64_t begin = column / cpu::kPanelWidth;
+    for (std::int64_t s = begin; s < begin + columns / cpu::kPanelWidth; ++s) {
+      set_offsets(self.map.program, self.product, s * cpu::panel_stride(self.rows),
+                  (self.first_panel + s) * self.map.panels->stride() + self.first_row * cpu::kPanelWidth,
                   self.offsets);
-      self.runner.run_elements(row * cpu::kStripWidth, (row + rows) * cpu::kStripWidth);
+      self.runner.run_elements(row * cpu::kPanelWidth, (row + rows) * cpu::kPanelWidth);
     }
   }
 };
@@ -258,11 +258,11 @@ void Machine::run(const Matmul& product, Thread& thread, int member, int members
   const std::int64_t batches = product.batch.count();
   const bool by_batch = batches >= members;
   const bool by_columns =
-      !by_batch && cpu::strip_count(product.shape.columns) >= 2 * members && !is_tall(product.shape, members);
+      !by_batch && cpu::panel_count(product.shape.columns) >= 2 * members && !is_tall(product.shape, members);
   const Range batch = by_batch ? share(batches, 1, member, members) : Range{0, batches};
   cpu::Part part = cpu::Part::whole(product.shape);
   if (by_columns) {
-    const Range columns = share(product.shape.columns, cpu::kStripWidth, member, members);
+    const Range columns = share(product.shape.columns, cpu::kPanelWidth, member, members);
     part.column_begin = columns.begin;
     part.column_end = columns.end;
   } else if (!by_batch) {
@@ -281,7 +281,7 @@ void Machine::multiply(const Matmul& product, Thread& thread, const cpu::Part& p
   const cpu::Matrix a{at(product.a, product.a_base, 0), product.a_row, product.a_depth};
   const float* b = at(product.b, product.b_base, 1);
   float* out = at(product.out, 0, 2);
-  const auto c = product.out_packed ? cpu::Output::strips(out, product.shape.rows)
+  const auto c = product.out_packed ? cpu::Output::panels(out, product.shape.rows)
                                     : cpu::Output::row_major(out, product.out_row);
   if (product.b_packed) {
     cpu::matmul(product.shape, a, cpu::PackedMatrix{b, product.shape.depth, product.shape.columns}, c, part,
@@ -292,7 +292,7 @@ void Machine::multiply(const Matmul& product, Thread& thread, const cpu::Part& p
   }
 }
 
-/// The whole right side, packed; strips of columns [begin, end) are filled in. Every block of rows reads
+/// The whole right side, packed; panels of columns [begin, end) are filled in. Every block of rows reads
 /// them.
 const float* Machine::packed_right_side(const Matmul& product, Thread& thread, std::int64_t begin,
                                         std::int64_t end) {
@@ -301,35 +301,35 @@ const float* Machine::packed_right_side(const Matmul& product, Thread& thread, s
   float* const packed =
       at_least(cpu::PackedMatrix::size(product.shape.depth, product.shape.columns), thread.right);
   cpu::pack({b, product.b_depth, product.b_column}, product.shape.depth, product.shape.columns,
-            begin / cpu::kStripWidth, cpu::strip_count(end), packed);
+            begin / cpu::kPanelWidth, cpu::panel_count(end), packed);
   return packed;
 }
 
 /// Runs the product block by block, so that the maps find each block in the nearest caches.
 void Machine::run(const ProductMaps& both, Thread& thread, int member, int members) {
   const Matmul& product = both.product;
-  const Range columns = share(product.shape.columns, cpu::kStripWidth, member, members);
+  const Range columns = share(product.shape.columns, cpu::kPanelWidth, member, members);
   float* const to = at_least(cpu::PackedMatrix::size(kBlockRows, kBlockColumns), thread.block);
   thread.values = memory_;
   thread.values[product.out] = to;
   thread.offsets.resize(both.maps.program.nest.strides.size());
   StripRunner runner(both.maps.program, thread.values, thread.offsets.data(), thread.strips);
   const float* a = thread.at<float>(product.a) + product.a_base;
-  const auto ahead = strips_touched(both.maps.program, product.out, memory_);
+  const auto ahead = panels_touched(both.maps.program, product.out, memory_);
   const float* right = packed_right_side(product, thread, columns.begin, columns.end);
   for (std::int64_t column = columns.begin; column < columns.end; column += kBlockColumns) {
     for (std::int64_t row = 0; row < product.shape.rows; row += kBlockRows) {
       const cpu::MatmulShape block{std::min(kBlockRows, product.shape.rows - row),
                                    std::min(kBlockColumns, columns.end - column), product.shape.depth};
-      const std::int64_t strip = column / cpu::kStripWidth;
-      Follower follower{both.maps, product.out, runner, thread.offsets, row, block.rows, strip};
+      const std::int64_t panel = column / cpu::kPanelWidth;
+      Follower follower{both.maps, product.out, runner, thread.offsets, row, block.rows, panel};
       const cpu::Matrix left{a + row * product.a_row, product.a_row, product.a_depth};
-      const auto c = cpu::Output::strips(to, block.rows);
-      cpu::Epilogue epilogue{Follower::call, &follower, ahead, both.maps.strips->stride()};
+      const auto c = cpu::Output::panels(to, block.rows);
+      cpu::Epilogue epilogue{Follower::call, &follower, ahead, both.maps.panels->stride()};
       for (const float*& from : epilogue.ahead) {
-        if (from != nullptr) from += strip * epilogue.ahead_stride + row * cpu::kStripWidth;
+        if (from != nullptr) from += panel * epilogue.ahead_stride + row * cpu::kPanelWidth;
       }
-      const cpu::PackedMatrix packed{right + strip * cpu::strip_stride(block.depth), block.depth,
+      const cpu::PackedMatrix packed{right + panel * cpu::panel_stride(block.depth), block.depth,
                                      block.columns};
       cpu::matmul(block, left, packed, c, cpu::Part::whole(block), epilogue, thread.matmul);
     }
@@ -403,10 +403,10 @@ void Machine::run(const ColumnSum& sum, Thread& thread, int member, int members)
 }
 
 void Machine::run(const Maps& maps, Thread& thread, int member, int members) {
-  const std::int64_t per_strip = StripRunner::unit_count(maps.program);
-  const Range units = share(per_strip * (maps.strips ? maps.strips->count() : 1), 1, member, members);
+  const std::int64_t per_panel = StripRunner::unit_count(maps.program);
+  const Range units = share(per_panel * (maps.panels ? maps.panels->count() : 1), 1, member, members);
   if (units.begin == units.end) return;
-  if (!maps.strips) {
+  if (!maps.panels) {
     StripRunner runner(maps.program, *thread.memory, nullptr, thread.strips);
     runner.fetch_ahead();
     return runner.run(units.begin, units.end);
@@ -414,10 +414,10 @@ void Machine::run(const Maps& maps, Thread& thread, int member, int members) {
   thread.offsets.resize(maps.program.nest.strides.size());
   StripRunner runner(maps.program, *thread.memory, thread.offsets.data(), thread.strips);
   for (std::int64_t unit = units.begin; unit < units.end;) {
-    const std::int64_t strip = unit / per_strip;
-    const std::int64_t end = std::min(units.end, (strip + 1) * per_strip);
-    set_offsets(maps.program, kernels::kNoValue, 0, strip * maps.strips->stride(), thread.offsets);
-    runner.run(unit - strip * per_strip, end - strip * per_strip);
+    const std::int64_t panel = unit / per_panel;
+    const std::int64_t end = std::min(units.end, (panel + 1) * per_panel);
+    set_offsets(maps.program, kernels::kNoValue, 0, panel * maps.panels->stride(), thread.offsets);
+    runner.run(unit - panel * per_panel, end - panel * per_panel);
     unit = end;
   }
 }

@@ -98,7 +98,7 @@ std::string explain(const Plan& plan) {
       const auto& shape = plan.program->values[v].shape;
       const bool packed = plan.layouts[v] != Layout::kRows;
       const bool in_place = plan.placements[v].where == Placement::Where::kInPlace;
-      text += " → " + to_string(shape) + (packed ? " in strips" : "") + (in_place ? " in place" : "");
+      text += " → " + to_string(shape) + (packed ? " in panels" : "") + (in_place ? " in place" : "");
     }
     text += "\n";
   }

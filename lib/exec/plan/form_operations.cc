@@ -118,7 +118,7 @@ Operation recognise(const OperationGraph& graph, ValueIndex v) {
   return {recognise_on_device(v, compiled, graph.strips[v]), positions};
 }
 
-/// The accesses of a map over packed values, within one of their strips: its consecutive numbers, or a number
+/// The accesses of a map over packed values, within one of their panels: its consecutive numbers, or a number
 /// that is the same throughout.
 std::vector<StripAccess> packed_accesses(const OperationGraph& graph, ValueIndex v) {
   std::vector<StripAccess> out;
@@ -129,19 +129,18 @@ std::vector<StripAccess> packed_accesses(const OperationGraph& graph, ValueIndex
   return out;
 }
 
-/// Compiles the strip program of a group: over the whole iteration or, for packed values, over one packed
-/// strip.
+/// Compiles the strip program of a group: over the whole iteration or, for packed values, over one panel.
 void compile(const OperationGraph& graph, Maps& maps) {
   const ValueIndex first = maps.members.front();
   const Layout layout = graph.plan.layouts[first];
   Shape extents = graph.at(first).iteration_shape();
   if (layout != Layout::kRows) {
-    maps.strips = StripForm::of(extents, layout);
-    extents = {maps.strips->length()};
+    maps.panels = PanelForm::of(extents, layout);
+    extents = {maps.panels->length()};
   }
   StripCompiler compiler(extents, {}, StripCompiler::Along::kIteration);
   for (const ValueIndex v : maps.members) {
-    compiler.add(v, graph.plan.compiled[v], maps.strips ? packed_accesses(graph, v) : *graph.strips[v]);
+    compiler.add(v, graph.plan.compiled[v], maps.panels ? packed_accesses(graph, v) : *graph.strips[v]);
     if (!graph.stored[v]) continue;
     compiler.store(v, graph.at(v).dtype);
     if (graph.plan.checked[v]) compiler.check_finite(v);
@@ -150,9 +149,9 @@ void compile(const OperationGraph& graph, Maps& maps) {
 }
 
 double cost_of(const Maps& maps) {
-  const std::int64_t strips = maps.strips ? maps.strips->count() : 1;
+  const std::int64_t panels = maps.panels ? maps.panels->count() : 1;
   const auto registers = static_cast<std::int64_t>(maps.program.registers.size());
-  return static_cast<double>(strips) *
+  return static_cast<double>(panels) *
          (static_cast<double>(maps.program.work()) / 8 +
           static_cast<double>(StripRunner::unit_count(maps.program) * registers) * 8);
 }

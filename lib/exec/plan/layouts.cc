@@ -11,43 +11,43 @@ namespace dgx::exec {
 
 using kernels::Kind;
 using kernels::ValueIndex;
-using kernels::cpu::kStripWidth;
+using kernels::cpu::kPanelWidth;
 using kernels::cpu::PackedMatrix;
 
-StripForm StripForm::of(const Shape& shape, Layout layout) {
-  return layout == Layout::kStrips ? StripForm{shape[0], shape[1]} : StripForm{shape[1], shape[0]};
+PanelForm PanelForm::of(const Shape& shape, Layout layout) {
+  return layout == Layout::kPanels ? PanelForm{shape[0], shape[1]} : PanelForm{shape[1], shape[0]};
 }
-std::int64_t StripForm::count() const { return kernels::cpu::strip_count(columns); }
-std::int64_t StripForm::length() const { return depth * kStripWidth; }
-std::int64_t StripForm::stride() const { return kernels::cpu::strip_stride(depth); }
+std::int64_t PanelForm::count() const { return kernels::cpu::panel_count(columns); }
+std::int64_t PanelForm::length() const { return depth * kPanelWidth; }
+std::int64_t PanelForm::stride() const { return kernels::cpu::panel_stride(depth); }
 
 std::int64_t bytes_of(const kernels::Primitive& value, Layout layout) {
   if (layout == Layout::kRows) return bytes_of(value);
-  const StripForm form = StripForm::of(value.shape, layout);
+  const PanelForm form = PanelForm::of(value.shape, layout);
   return PackedMatrix::size(form.depth, form.columns) * static_cast<std::int64_t>(sizeof(float));
 }
 
 Tensor pack(const Tensor& rows, Layout layout) {
-  const StripForm form = StripForm::of(rows.shape(), layout);
+  const PanelForm form = PanelForm::of(rows.shape(), layout);
   Tensor packed(DType::kF32, {PackedMatrix::size(form.depth, form.columns)});
   const kernels::cpu::Matrix matrix{rows.as<float>().data(), rows.shape()[1], 1};
-  kernels::cpu::pack(layout == Layout::kStrips ? matrix : matrix.transposed(), form.depth, form.columns, 0,
+  kernels::cpu::pack(layout == Layout::kPanels ? matrix : matrix.transposed(), form.depth, form.columns, 0,
                      form.count(), packed.as<float>().data());
   return packed;
 }
 
 Tensor unpack(const TensorView& packed, const Shape& shape, Layout layout) {
-  const StripForm form = StripForm::of(shape, layout);
+  const PanelForm form = PanelForm::of(shape, layout);
   Tensor rows(DType::kF32, shape);
-  const bool transposed = layout == Layout::kTransposedStrips;
+  const bool transposed = layout == Layout::kTransposedPanels;
   const std::int64_t depth_step = transposed ? 1 : shape[1];
   const std::int64_t column_step = transposed ? shape[1] : 1;
   const auto* from = reinterpret_cast<const float*>(packed.bytes.data());
   float* to = rows.as<float>().data();
   for (std::int64_t c = 0; c < form.columns; ++c) {
-    const float* strip = from + c / kStripWidth * form.stride() + c % kStripWidth;
+    const float* panel = from + c / kPanelWidth * form.stride() + c % kPanelWidth;
     for (std::int64_t k = 0; k < form.depth; ++k)
-      to[k * depth_step + c * column_step] = strip[k * kStripWidth];
+      to[k * depth_step + c * column_step] = panel[k * kPanelWidth];
   }
   return rows;
 }
@@ -76,7 +76,7 @@ class Chooser {
       // A transposed product exchanges its sides, and a left side must lie in rows.
       const Matmul* product = product_at(v);
       const bool exchanges =
-          product != nullptr && wishes_[root(v)] == static_cast<int>(Layout::kTransposedStrips);
+          product != nullptr && wishes_[root(v)] == static_cast<int>(Layout::kTransposedPanels);
       if (exchanges && wishes_[root(product->b)] >= 0) refuse(v);
     }
     kernels::ByValue<Layout> layouts;
@@ -153,12 +153,12 @@ class Chooser {
   void ask_for_right_side(const Matmul& product) {
     const auto& b = at(product.b);
     const auto& [rows, columns, depth] = product.shape;
-    const bool whole = product.b_base == 0 && product.batch.extents == Shape{1} && columns % kStripWidth == 0;
+    const bool whole = product.b_base == 0 && product.batch.extents == Shape{1} && columns % kPanelWidth == 0;
     if (whole && b.shape == Shape{depth, columns} && product.b_depth == columns && product.b_column == 1) {
-      wish(product.b, static_cast<int>(Layout::kStrips));
+      wish(product.b, static_cast<int>(Layout::kPanels));
     } else if (whole && b.shape == Shape{columns, depth} && product.b_depth == 1 &&
                product.b_column == depth) {
-      wish(product.b, static_cast<int>(Layout::kTransposedStrips));
+      wish(product.b, static_cast<int>(Layout::kTransposedPanels));
     } else {
       refuse(product.b);
     }
@@ -239,7 +239,7 @@ void choose_layouts(OperationGraph& graph) {
   for (Operation& operation : graph.plan.operations) {
     auto* const product = on_cpu<Matmul>(operation);
     if (product == nullptr) continue;
-    if (layout(product->out) == Layout::kTransposedStrips) *product = product->transposed();
+    if (layout(product->out) == Layout::kTransposedPanels) *product = product->transposed();
     product->out_packed = layout(product->out) != Layout::kRows;
     product->b_packed = layout(product->b) != Layout::kRows;
   }

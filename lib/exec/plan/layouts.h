@@ -8,22 +8,22 @@
 namespace dgx::exec {
 
 /// The memory layout of a value of shape [r, c]. It is internal to an executor: what enters or leaves one is
-/// in rows. A weight that products read as their right side stays packed from step to step, in strips of 16
+/// in rows. A weight that products read as their right side stays packed from step to step, in panels of 16
 /// columns, and so do its gradient and all that is updated with it.
 enum class Layout : std::uint8_t {
   kRows,             ///< row-major
-  kStrips,           ///< a kernels::cpu::PackedMatrix of depth r and c columns
-  kTransposedStrips  ///< the transposed value, packed: depth c, r columns
+  kPanels,           ///< a kernels::cpu::PackedMatrix of depth r and c columns
+  kTransposedPanels  ///< the transposed value, packed: depth c, r columns
 };
 
-/// The strips of a packed value; `columns` is a multiple of the strips' width.
-struct StripForm {
+/// The panels of a packed value; `columns` is a multiple of the panels' width.
+struct PanelForm {
   std::int64_t depth = 0, columns = 0;
 
-  [[nodiscard]] static StripForm of(const Shape& shape, Layout layout);
-  [[nodiscard]] std::int64_t count() const;   ///< strips
-  [[nodiscard]] std::int64_t length() const;  ///< numbers in a strip
-  [[nodiscard]] std::int64_t stride() const;  ///< numbers from one strip to the next
+  [[nodiscard]] static PanelForm of(const Shape& shape, Layout layout);
+  [[nodiscard]] std::int64_t count() const;   ///< panels
+  [[nodiscard]] std::int64_t length() const;  ///< numbers in a panel
+  [[nodiscard]] std::int64_t stride() const;  ///< numbers from one panel to the next
 };
 
 /// Bytes of a value in layout `layout`.

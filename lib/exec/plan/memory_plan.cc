@@ -170,7 +170,7 @@ std::pair<std::size_t, std::size_t> section_of(const Plan& plan, std::size_t o) 
 Block* block_under(const Plan& plan, std::size_t o, ValueIndex v, std::int64_t size,
                    std::vector<Block>& blocks) {
   const Maps* maps = maps_of(plan.operations[o]);
-  if (maps == nullptr || maps->strips) return nullptr;  // a product's maps are in strips
+  if (maps == nullptr || maps->panels) return nullptr;  // a product's maps are in panels
   const auto section = section_of(plan, o);
   const auto found = std::find_if(
       blocks.begin(), blocks.end(), [&, begin = section.first, end = section.second](const Block& block) {

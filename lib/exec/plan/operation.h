@@ -18,11 +18,11 @@
 namespace dgx::exec {
 
 /// Fused maps: element by element over one iteration shape. If the values are packed, `program` covers one of
-/// their strips of 16 columns; all strips have the same form.
+/// their panels of 16 columns; all panels have the same form.
 struct Maps {
   std::vector<kernels::ValueIndex> members;
   StripProgram program;
-  std::optional<StripForm> strips;
+  std::optional<PanelForm> panels;
 };
 
 /// A dot with the constant 1: column sums of a [rows, columns] matrix whose rows are contiguous.

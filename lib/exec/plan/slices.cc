@@ -152,7 +152,7 @@ class Slicer {
     const std::int64_t size = compiled(values_[o].front()).count / slices;
     if (const auto* maps = on_cpu<Maps>(operation)) {
       const std::int64_t inner = maps->program.nest.inner_extent();
-      return !maps->strips && (size % inner == 0 || maps->program.nest.rows() == 1);
+      return !maps->panels && (size % inner == 0 || maps->program.nest.rows() == 1);
     }
     if (const auto* fold = on_cpu<Fold>(operation)) return fold->along == Fold::Along::kFold;
     const auto* product = on_cpu<Matmul>(operation);

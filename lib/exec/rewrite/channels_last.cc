@@ -100,10 +100,10 @@ class Rewriter {
  private:
   [[nodiscard]] const Primitive& at(ValueIndex v) const { return program_.values[v]; }
 
-  /// True if the value may be images of more than one pixel, with channels that fill packed strips of 16.
+  /// True if the value may be images of more than one pixel, with channels that fill packed panels of 16.
   static bool is_image(const Primitive& value) {
     const Shape& s = value.shape;
-    return value.kind != Kind::kInput && s.size() == kRank && s[1] % kernels::cpu::kStripWidth == 0 &&
+    return value.kind != Kind::kInput && s.size() == kRank && s[1] % kernels::cpu::kPanelWidth == 0 &&
            s[2] * s[3] > 1;
   }
 

@@ -14,7 +14,7 @@ namespace dgx::exec {
 /// rewritten, not the plan, the rest of the executor follows unchanged.
 ///
 /// Applies to values that only the step itself sees, of shapes that convolutions read or make, whose number
-/// of channels is a multiple of 16, the columns of a packed strip. Inputs, next state and values in `keep`
+/// of channels is a multiple of 16, the columns of a packed panel. Inputs, next state and values in `keep`
 /// stay as they are. Returns `program` if there is nothing to do.
 [[nodiscard]] std::shared_ptr<const program::Program> with_channels_last(
     std::shared_ptr<const program::Program> program, const std::vector<kernels::ValueIndex>& keep);

@@ -5,15 +5,15 @@
 #include "dgx/kernels/cpu/matmul.h"
 #include "dgx/kernels/fold_order.h"
 #include "kernel_table.h"
-#include "panels.h"
+#include "row_panels.h"
 
 // A weight gradient goes through its terms in blocks of 256, and for each block through the taps. A tap is
-// computed in tiles of up to 14 planes by two strips of 16 of the other side's columns. Tiles read both sides
+// computed in tiles of up to 14 planes by two panels of 16 of the other side's columns. Tiles read both sides
 // in place, along the lines of outputs, so that each tap finds the block's numbers in the nearest caches
 // again. The sums of the open group and those of all finished groups are kept tile by tile.
 //
 // A tile of one plane would wait for its additions, one of 16 planes for its loads. With these the three taps
-// of a kernel row become the rows or the strips of one tile.
+// of a kernel row become the rows or the panels of one tile.
 namespace dgx::kernels::cpu {
 namespace {
 
@@ -31,8 +31,8 @@ WindowRun::Rows rows_of(const WindowRun& run, bool all_terms) {
 }  // namespace
 
 std::shared_ptr<const ChannelsLastGradient> ChannelsLastGradient::of(const WindowGradientForm& form) {
-  const bool whole_strips = form.other_step == 1 && form.count % kStripWidth == 0;
-  if (form.fill != 0 || !whole_strips || form.columns.divisor != 1) return nullptr;
+  const bool whole_panels = form.other_step == 1 && form.count % kPanelWidth == 0;
+  if (form.fill != 0 || !whole_panels || form.columns.divisor != 1) return nullptr;
   ChannelsLastGradient gradient(form);
   gradient.columns_ = column_phases(form.columns).front();
   for (std::int64_t row = 0; row < form.rows.outputs; ++row) {
@@ -59,8 +59,8 @@ ChannelsLastGradient::Tiles ChannelsLastGradient::tiles_of(std::int64_t first, s
                                                            int tap_rows) const {
   if (form_.columns.taps != kTaps) return Tiles::kOfPlanes;
   if (end - first == 1) return Tiles::kTapsAreRows;
-  const bool one_strip = end - first == kStripWidth && plane_step_ == 1;
-  return one_strip && tap_rows > 0 ? Tiles::kTapsAreStrips : Tiles::kOfPlanes;
+  const bool one_panel = end - first == kPanelWidth && plane_step_ == 1;
+  return one_panel && tap_rows > 0 ? Tiles::kTapsArePanels : Tiles::kOfPlanes;
 }
 
 /// Floats of one set of sums: of every plane, tap and column.
@@ -195,17 +195,17 @@ void ChannelsLastGradientRunner::add_run(std::int64_t a, std::int64_t b, std::in
   runs_.push_back({a, b, count, WindowRun::Rows::kAll, 0, 0});
 }
 
-/// Calls visit(plane, height, strip, strips, at) for each tile of one tap; its sums are at `at`: [row][lane].
+/// Calls visit(plane, height, panel, panels, at) for each tile of one tap; its sums are at `at`: [row][lane].
 template <class Visit>
 void ChannelsLastGradientRunner::for_each_tile(Visit visit) const {
-  const Panels panels(end_ - first_, kernels_.tile_rows);
+  const RowPanels row_panels(end_ - first_, kernels_.tile_rows);
   std::int64_t at = 0;
-  for (std::int64_t p = 0; p < panels.count; ++p) {
-    for (std::int64_t strip = 0; strip < form_.count / kStripWidth; strip += kernels_.tile_strips) {
-      const int strips =
-          static_cast<int>(std::min<std::int64_t>(kernels_.tile_strips, form_.count / kStripWidth - strip));
-      visit(first_ + panels.first_row(p), panels.height(p), strip, strips, at);
-      at += panels.height(p) * strips * kStripWidth;
+  for (std::int64_t p = 0; p < row_panels.count; ++p) {
+    for (std::int64_t panel = 0; panel < form_.count / kPanelWidth; panel += kernels_.tile_panels) {
+      const int panels =
+          static_cast<int>(std::min<std::int64_t>(kernels_.tile_panels, form_.count / kPanelWidth - panel));
+      visit(first_ + row_panels.first_row(p), row_panels.height(p), panel, panels, at);
+      at += row_panels.height(p) * panels * kPanelWidth;
     }
   }
 }
@@ -219,16 +219,16 @@ void ChannelsLastGradientRunner::multiply(std::int64_t tap, std::int64_t begin, 
   task.a_row_stride = gradient_.plane_step_;
   task.a_step = form_.columns.step * form_.columns.stride;
   task.b_step = form_.other_column;
-  task.b_strip_stride = kStripWidth;
-  task.out_strip_stride = kStripWidth;
+  task.b_panel_stride = kPanelWidth;
+  task.out_panel_stride = kPanelWidth;
   task.accumulate = closes && begin >= totals_from_ + kDotGroupPositions;
-  for_each_tile([&](std::int64_t plane, int height, std::int64_t strip, int strips, std::int64_t at) {
+  for_each_tile([&](std::int64_t plane, int height, std::int64_t panel, int panels, std::int64_t at) {
     task.a = operand + form_.planes[static_cast<std::size_t>(plane)];
-    task.b = other + strip * kStripWidth;
+    task.b = other + panel * kPanelWidth;
     task.group = begin % kDotGroupPositions == 0 ? nullptr : groups_ + tap_at + at;
     task.out = (closes ? totals_ : groups_) + tap_at + at;
-    task.out_row_stride = strips * kStripWidth;
-    kernels_.window_runs(task, runs_.data(), runs_.size(), height, strips);
+    task.out_row_stride = panels * kPanelWidth;
+    kernels_.window_runs(task, runs_.data(), runs_.size(), height, panels);
   });
 }
 
@@ -238,12 +238,12 @@ void ChannelsLastGradientRunner::write(float* out) const {
     const std::int64_t tap_at = tap * (end_ - first_) * form_.count;
     float* const to =
         out + tap / form_.columns.taps * form_.out_row_tap + tap % form_.columns.taps * form_.out_column_tap;
-    for_each_tile([&](std::int64_t plane, int height, std::int64_t strip, int strips, std::int64_t at) {
+    for_each_tile([&](std::int64_t plane, int height, std::int64_t panel, int panels, std::int64_t at) {
       for (int i = 0; i < height; ++i) {
-        const float* const from = totals_ + tap_at + at + i * strips * kStripWidth;
+        const float* const from = totals_ + tap_at + at + i * panels * kPanelWidth;
         float* const row =
-            to + form_.out_planes[static_cast<std::size_t>(plane + i)] + strip * kStripWidth * form_.out_step;
-        for (std::int64_t c = 0; c < strips * kStripWidth; ++c) row[c * form_.out_step] = from[c];
+            to + form_.out_planes[static_cast<std::size_t>(plane + i)] + panel * kPanelWidth * form_.out_step;
+        for (std::int64_t c = 0; c < panels * kPanelWidth; ++c) row[c * form_.out_step] = from[c];
       }
     });
   }
@@ -274,7 +274,7 @@ void ChannelsLastGradientRunner::find_tap_runs(std::int64_t row_tap, bool all_te
       if (run.begin == run.end && !all_terms) continue;
       run.a = operand + begin * form_.columns.step * form_.columns.stride;
       run.b = other + begin * form_.other_column;
-      if (tiles_ == ChannelsLastGradient::Tiles::kTapsAreStrips) std::swap(run.a, run.b);
+      if (tiles_ == ChannelsLastGradient::Tiles::kTapsArePanels) std::swap(run.a, run.b);
       run.count = end - begin;
       run.rows = rows_of(run, all_terms);
       runs_.push_back(run);
@@ -282,16 +282,16 @@ void ChannelsLastGradientRunner::find_tap_runs(std::int64_t row_tap, bool all_te
   }
 }
 
-/// Calls visit(first, count, at) for each tile of the taps of a kernel row: `count` columns, or strips of
+/// Calls visit(first, count, at) for each tile of the taps of a kernel row: `count` columns, or panels of
 /// columns, from `first` on. Its sums start at `at`: [column][tap][plane] or, if taps are rows,
 /// [tap][column].
 template <class Visit>
 void ChannelsLastGradientRunner::for_each_tap_tile(Visit visit) const {
-  const bool strips = tiles_ == ChannelsLastGradient::Tiles::kTapsAreRows;
-  const std::int64_t all = strips ? form_.count / kStripWidth : form_.count;
-  const Panels panels(all, strips ? kernels_.tile_strips : kernels_.tap_rows);
-  for (std::int64_t p = 0; p < panels.count; ++p) {
-    visit(panels.first_row(p), panels.height(p), panels.first_row(p) * kTaps * kStripWidth);
+  const bool panels = tiles_ == ChannelsLastGradient::Tiles::kTapsAreRows;
+  const std::int64_t all = panels ? form_.count / kPanelWidth : form_.count;
+  const RowPanels row_panels(all, panels ? kernels_.tile_panels : kernels_.tap_rows);
+  for (std::int64_t p = 0; p < row_panels.count; ++p) {
+    visit(row_panels.first_row(p), row_panels.height(p), row_panels.first_row(p) * kTaps * kPanelWidth);
   }
 }
 
@@ -309,15 +309,15 @@ void ChannelsLastGradientRunner::multiply_taps(std::int64_t row_tap, std::int64_
   task.b_step = form_.columns.step * form_.columns.stride;
   if (rows) std::swap(task.a_step, task.b_step);
   task.a_row_stride = tap_stride;
-  task.b_strip_stride = rows ? kStripWidth : tap_stride;
-  task.out_strip_stride = kStripWidth;
+  task.b_panel_stride = rows ? kPanelWidth : tap_stride;
+  task.out_panel_stride = kPanelWidth;
   task.accumulate = closes && begin >= totals_from_ + kDotGroupPositions;
   for_each_tap_tile([&](std::int64_t first, int count, std::int64_t at) {
     task.a = rows ? planes : other + first;
-    task.b = rows ? other + first * kStripWidth : planes;
+    task.b = rows ? other + first * kPanelWidth : planes;
     task.group = begin % kDotGroupPositions == 0 ? nullptr : groups_ + taps_at + at;
     task.out = (closes ? totals_ : groups_) + taps_at + at;
-    task.out_row_stride = (rows ? count : kTaps) * kStripWidth;
+    task.out_row_stride = (rows ? count : kTaps) * kPanelWidth;
     if (rows) return kernels_.window_runs(task, runs_.data(), runs_.size(), kTaps, count);
     kernels_.window_taps(task, runs_.data(), runs_.size(), count);
   });
@@ -328,12 +328,12 @@ void ChannelsLastGradientRunner::write_taps(float* out) const {
   const float* from = totals_;
   for (std::int64_t row_tap = 0; row_tap < form_.rows.taps; ++row_tap) {
     for_each_tap_tile([&](std::int64_t first, int count, std::int64_t) {
-      for (std::int64_t i = 0; i < kTaps * count * kStripWidth; ++i) {
-        const std::int64_t outer = i / kStripWidth;
-        const std::int64_t lane = i % kStripWidth;
+      for (std::int64_t i = 0; i < kTaps * count * kPanelWidth; ++i) {
+        const std::int64_t outer = i / kPanelWidth;
+        const std::int64_t lane = i % kPanelWidth;
         const std::int64_t tap = rows ? outer / count : outer % kTaps;
         const std::int64_t column =
-            rows ? (first + outer % count) * kStripWidth + lane : first + outer / kTaps;
+            rows ? (first + outer % count) * kPanelWidth + lane : first + outer / kTaps;
         const std::int64_t plane = first_ + (rows ? 0 : lane);
         out[row_tap * form_.out_row_tap + tap * form_.out_column_tap +
             form_.out_planes[static_cast<std::size_t>(plane)] + column * form_.out_step] = *from++;

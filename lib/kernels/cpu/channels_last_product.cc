@@ -8,11 +8,11 @@
 #include "dgx/kernels/cpu/matmul.h"
 #include "dgx/kernels/fold_order.h"
 #include "kernel_table.h"
-#include "panels.h"
+#include "row_panels.h"
 
-// The loops of a product, outermost first: lines of outputs; phases; panels of up to 14 positions; pairs of
-// strips of 16 output channels. A tile takes its terms (kernel row, kernel column, channel) in order; for
-// each it reads one channel of 14 positions and two strips of weights, and does 28 vector multiplications.
+// The loops of a product, outermost first: lines of outputs; phases; row panels of up to 14 positions; pairs
+// of panels of 16 output channels. A tile takes its terms (kernel row, kernel column, channel) in order; for
+// each it reads one channel of 14 positions and two panels of weights, and does 28 vector multiplications.
 // The weights are packed once: they and the three lines of the operand that a line needs stay in the nearest
 // caches.
 namespace dgx::kernels::cpu {
@@ -54,7 +54,7 @@ std::vector<ColumnPhase> column_phases(const WindowAxis& axis) {
 }
 
 std::shared_ptr<const ChannelsLastProduct> ChannelsLastProduct::of(const WindowProductForm& form) {
-  constexpr std::size_t kLeastRows = 8;  // output channels: with fewer, most of a strip is wasted
+  constexpr std::size_t kLeastRows = 8;  // output channels: with fewer, most of a panel is wasted
   if (form.fill != 0 || form.weight_rows.size() < kLeastRows) return nullptr;
   for (std::size_t r = 0; r < form.out_rows.size(); ++r) {
     if (form.out_rows[r] != static_cast<std::int64_t>(r)) return nullptr;
@@ -122,67 +122,67 @@ std::int64_t ChannelsLastProduct::scratch_size() const {
 
 ChannelsLastProductRunner::ChannelsLastProductRunner(const ChannelsLastProduct& product, float* scratch)
     : product_(product), kernels_(current_kernels()), weights_(scratch) {
-  const bool one_strip = strip_count(static_cast<std::int64_t>(product.weight_rows_.size())) == 1;
+  const bool one_panel = panel_count(static_cast<std::int64_t>(product.weight_rows_.size())) == 1;
   for (const ColumnPhase& phase : product.phases_) {
-    const Panels panels(phase.count, one_strip ? kernels_.one_strip_rows : kernels_.tile_rows);
-    for (std::int64_t p = 0; p < panels.count; ++p)
-      panels_.push_back({&phase, panels.first_row(p), panels.height(p)});
+    const RowPanels row_panels(phase.count, one_panel ? kernels_.one_panel_rows : kernels_.tile_rows);
+    for (std::int64_t p = 0; p < row_panels.count; ++p)
+      row_panels_.push_back({&phase, row_panels.first_row(p), row_panels.height(p)});
   }
 }
 
 void ChannelsLastProductRunner::set_weights(const float* weights) {
   const auto channels = static_cast<std::int64_t>(product_.weight_rows_.size());
-  const std::int64_t stride = strip_stride(product_.depth());
-  for (std::int64_t strip = 0; strip < strip_count(channels); ++strip) {
-    float* const to = weights_ + strip * stride;
-    for (std::int64_t lane = 0; lane < kStripWidth; ++lane) {
-      const std::int64_t channel = strip * kStripWidth + lane;
+  const std::int64_t stride = panel_stride(product_.depth());
+  for (std::int64_t panel = 0; panel < panel_count(channels); ++panel) {
+    float* const to = weights_ + panel * stride;
+    for (std::int64_t lane = 0; lane < kPanelWidth; ++lane) {
+      const std::int64_t channel = panel * kPanelWidth + lane;
       const float* const from =
           weights + (channel < channels ? product_.weight_rows_[static_cast<std::size_t>(channel)] : 0);
       for (std::int64_t k = 0; k < product_.depth(); ++k) {
-        to[k * kStripWidth + lane] =
+        to[k * kPanelWidth + lane] =
             channel < channels ? from[product_.weights_[static_cast<std::size_t>(k)]] : 0.0F;
       }
     }
   }
   all_terms_ = false;
-  for (std::int64_t strip = 0; strip < strip_count(channels); ++strip) {
+  for (std::int64_t panel = 0; panel < panel_count(channels); ++panel) {
     all_terms_ = all_terms_ ||
-                 !kernels_.all_finite(weights_ + strip * stride, product_.depth(), kStripWidth, kStripWidth);
+                 !kernels_.all_finite(weights_ + panel * stride, product_.depth(), kPanelWidth, kPanelWidth);
   }
   runs_.clear();
   tile_runs_.clear();
   for (const ChannelsLastProduct::LineKind& kind : product_.kinds_) {
-    for (const Panel& panel : panels_) {
+    for (const RowPanel& row_panel : row_panels_) {
       for (std::size_t block = 0; block + 1 < product_.block_begin_.size(); ++block) {
         tile_runs_.push_back({runs_.size(), 0});
-        find_runs(kind, panel, block);
+        find_runs(kind, row_panel, block);
         tile_runs_.back().end = runs_.size();
       }
     }
   }
 }
 
-/// Appends to runs_ the terms of a block that the tiles of a panel multiply, on lines of one kind.
-void ChannelsLastProductRunner::find_runs(const ChannelsLastProduct::LineKind& kind, const Panel& panel,
-                                          std::size_t block) {
+/// Appends to runs_ the terms of a block that the tiles of a row panel multiply, on lines of one kind.
+void ChannelsLastProductRunner::find_runs(const ChannelsLastProduct::LineKind& kind,
+                                          const RowPanel& row_panel, std::size_t block) {
   const std::size_t first = runs_.size();
   for (std::size_t s = product_.block_begin_[block]; s < product_.block_begin_[block + 1]; ++s) {
     const ChannelsLastProduct::Segment& segment = product_.segments_[s];
     const std::optional<std::int64_t> row = kind.row_offsets[static_cast<std::size_t>(segment.row_tap)];
-    const ColumnPhase::Tap& tap = panel.phase->taps[static_cast<std::size_t>(segment.column_tap)];
-    const int height = panel.height;
-    const std::int64_t begin = std::clamp<std::int64_t>(tap.begin - panel.first, 0, height);
+    const ColumnPhase::Tap& tap = row_panel.phase->taps[static_cast<std::size_t>(segment.column_tap)];
+    const int height = row_panel.height;
+    const std::int64_t begin = std::clamp<std::int64_t>(tap.begin - row_panel.first, 0, height);
     const std::int64_t end =
-        row && tap.meets ? std::clamp<std::int64_t>(tap.end - panel.first, begin, height) : begin;
+        row && tap.meets ? std::clamp<std::int64_t>(tap.end - row_panel.first, begin, height) : begin;
     if (begin == end && !all_terms_) continue;
     WindowRun run;
     run.count = segment.count;
-    run.b = (segment.term - static_cast<std::int64_t>(block) * kDotBlock) * kStripWidth;
+    run.b = (segment.term - static_cast<std::int64_t>(block) * kDotBlock) * kPanelWidth;
     run.begin = static_cast<std::int32_t>(begin);
     run.end = static_cast<std::int32_t>(end);
     if (begin < end) {
-      run.a = *row + (tap.index + panel.first * panel.phase->move) * product_.columns_.stride +
+      run.a = *row + (tap.index + row_panel.first * row_panel.phase->move) * product_.columns_.stride +
               product_.first_plane_ + segment.plane * product_.plane_step_;
     }
     run.rows = rows_of(run, height);
@@ -203,48 +203,49 @@ WindowRun::Rows ChannelsLastProductRunner::rows_of(const WindowRun& run, int hei
 bool ChannelsLastProductRunner::joins(WindowRun& last, const WindowRun& run) const {
   const bool follows = last.begin == run.begin && last.end == run.end &&
                        last.a + last.count * product_.plane_step_ == run.a &&
-                       last.b + last.count * kStripWidth == run.b;
+                       last.b + last.count * kPanelWidth == run.b;
   if (follows) last.count += run.count;
   return follows;
 }
 
 /// Computes a tile over all blocks of its terms. The sum of an unfinished group is kept in a local tile, that
 /// of the groups before in the outputs.
-void ChannelsLastProductRunner::tile(std::int64_t line, std::size_t number, std::int64_t strip, int strips,
+void ChannelsLastProductRunner::tile(std::int64_t line, std::size_t number, std::int64_t panel, int panels,
                                      float* out) const {
-  const Panel& panel = panels_[number];
+  const RowPanel& row_panel = row_panels_[number];
   const ChannelsLastProduct::Line& place = product_.lines_[static_cast<std::size_t>(line)];
   const auto channels = static_cast<std::int64_t>(product_.weight_rows_.size());
-  const std::int64_t columns = std::min(strips * kStripWidth, channels - strip * kStripWidth);
-  alignas(64) float group[32 * kStripWidth];
-  alignas(64) float edge[32 * kStripWidth];  // of the last, partial strip
-  const bool whole = columns == strips * kStripWidth;
-  const std::int64_t position_step = panel.phase->step * product_.out_column_;
-  float* const at = out + line * product_.out_row_ +
-                    (panel.phase->first + panel.first * panel.phase->step) * product_.out_column_ +
-                    strip * kStripWidth;
+  const std::int64_t columns = std::min(panels * kPanelWidth, channels - panel * kPanelWidth);
+  alignas(64) float group[32 * kPanelWidth];
+  alignas(64) float edge[32 * kPanelWidth];  // of the last, partial panel
+  const bool whole = columns == panels * kPanelWidth;
+  const std::int64_t position_step = row_panel.phase->step * product_.out_column_;
+  float* const at =
+      out + line * product_.out_row_ +
+      (row_panel.phase->first + row_panel.first * row_panel.phase->step) * product_.out_column_ +
+      panel * kPanelWidth;
   TileTask task;
   task.a = image_ + place.base;
-  task.a_row_stride = panel.phase->move * product_.columns_.stride;
+  task.a_row_stride = row_panel.phase->move * product_.columns_.stride;
   task.a_step = product_.plane_step_;
-  task.b_step = kStripWidth;
-  task.b_strip_stride = strip_stride(product_.depth());
-  task.out_strip_stride = kStripWidth;
+  task.b_step = kPanelWidth;
+  task.b_panel_stride = panel_stride(product_.depth());
+  task.out_panel_stride = kPanelWidth;
   const std::size_t blocks = product_.block_begin_.size() - 1;
-  const TileRuns* const runs_of = tile_runs_.data() + (place.kind * panels_.size() + number) * blocks;
+  const TileRuns* const runs_of = tile_runs_.data() + (place.kind * row_panels_.size() + number) * blocks;
   for (std::size_t block = 0; block < blocks; ++block) {
     const std::int64_t k = static_cast<std::int64_t>(block) * kDotBlock;
     const bool closes = (k + kDotBlock) % kDotGroupPositions == 0 || block + 1 == blocks;
-    task.b = weights_ + strip * task.b_strip_stride + k * kStripWidth;
+    task.b = weights_ + panel * task.b_panel_stride + k * kPanelWidth;
     task.group = k % kDotGroupPositions == 0 ? nullptr : group;
     task.accumulate = closes && k >= kDotGroupPositions;
     task.out = !closes ? group : whole ? at : edge;
-    task.out_row_stride = closes && whole ? position_step : strips * kStripWidth;
+    task.out_row_stride = closes && whole ? position_step : panels * kPanelWidth;
     kernels_.window_runs(task, runs_.data() + runs_of[block].begin, runs_of[block].end - runs_of[block].begin,
-                         panel.height, strips);
+                         row_panel.height, panels);
   }
-  for (std::int64_t i = 0; !whole && i < panel.height; ++i) {
-    std::memcpy(at + i * position_step, edge + i * strips * kStripWidth,
+  for (std::int64_t i = 0; !whole && i < row_panel.height; ++i) {
+    std::memcpy(at + i * position_step, edge + i * panels * kPanelWidth,
                 static_cast<std::size_t>(columns) * sizeof(float));
   }
 }
@@ -264,13 +265,13 @@ void ChannelsLastProductRunner::fetch_ahead(std::int64_t line, float* out) const
 }
 
 void ChannelsLastProductRunner::run(std::int64_t first, std::int64_t end, float* out) const {
-  const std::int64_t strips = strip_count(static_cast<std::int64_t>(product_.weight_rows_.size()));
+  const std::int64_t panels = panel_count(static_cast<std::int64_t>(product_.weight_rows_.size()));
   for (std::int64_t line = first; line < end; ++line) {
     fetch_ahead(line, out);
-    for (std::size_t panel = 0; panel < panels_.size(); ++panel) {
-      for (std::int64_t strip = 0; strip < strips; strip += kernels_.tile_strips) {
-        tile(line, panel, strip,
-             static_cast<int>(std::min<std::int64_t>(kernels_.tile_strips, strips - strip)), out);
+    for (std::size_t row_panel = 0; row_panel < row_panels_.size(); ++row_panel) {
+      for (std::int64_t panel = 0; panel < panels; panel += kernels_.tile_panels) {
+        tile(line, row_panel, panel,
+             static_cast<int>(std::min<std::int64_t>(kernels_.tile_panels, panels - panel)), out);
       }
     }
   }

@@ -1,9 +1,9 @@
-// Loops, outermost first: column blocks, groups of depth, row blocks, blocks of depth, strips of B, panels
-// of A, and inside the micro-kernel the 256 terms of a block, whose sums never leave the registers. C
+// Loops, outermost first: column blocks, groups of depth, row blocks, blocks of depth, panels of B, row
+// panels of A, and inside the micro-kernel the 256 terms of a block, whose sums never leave the registers. C
 // itself holds the sum of finished groups; the sum of a group's finished blocks is in scratch, tile after
 // tile, because C's rows may be a power of two apart and then share few cache sets. Both sides are packed
-// where a number is used often enough to pay for it: A's panels for a row block and a block of depth, B's
-// strips for a column block and a group.
+// where a number is used often enough to pay for it: A's row panels for a row block and a block of depth, B's
+// panels for a column block and a group.
 #include "dgx/kernels/cpu/matmul.h"
 
 #include <algorithm>
@@ -15,21 +15,21 @@
 #include "dgx/kernels/fold_order.h"
 #include "kernel_table.h"
 #include "packing.h"
-#include "panels.h"
+#include "row_panels.h"
 #include "zero_terms.h"
 
 namespace dgx::kernels::cpu {
 namespace {
 
 // A macro tile of C, at most kRowBlock × kColumnBlock, stays in the second-level cache through all blocks of
-// a group; a strip of B (16 or 32 KiB) stays in the first level through all panels of A. With one or two
+// a group; a panel of B (16 or 32 KiB) stays in the first level through all row panels of A. With one or two
 // blocks of depth the macro tile is hardly revisited, and wider ones save packing A again for the next
 // columns.
 constexpr std::int64_t kRowBlock = 112;
 constexpr std::int64_t kColumnBlock = 768;
 constexpr std::int64_t kShallowDepth = 2 * kDotBlock;
 constexpr std::int64_t kShallowColumnBlock = 2 * kColumnBlock;
-// Floats of B's strips in scratch: 4 MiB per thread.
+// Floats of B's panels in scratch: 4 MiB per thread.
 constexpr std::int64_t kMostOfB = std::int64_t{1} << 20U;
 constexpr std::int64_t kSlack = 16;  // packing writes whole vectors
 
@@ -61,8 +61,8 @@ class FloatBuffer {
 };
 
 struct Scratch::Buffers {
-  FloatBuffer a;       // panels of one row block and one block of depth
-  FloatBuffer b;       // strips of one column block and one group
+  FloatBuffer a;       // row panels of one row block and one block of depth
+  FloatBuffer b;       // panels of one column block and one group
   FloatBuffer groups;  // the macro tile's group sums, tile after tile
 };
 
@@ -77,21 +77,21 @@ std::int64_t column_block(std::int64_t columns, std::int64_t depth) {
                                 ? kShallowColumnBlock
                                 : std::min(kColumnBlock, kMostOfB / std::min(depth, kDotGroupPositions));
   const std::int64_t blocks = std::max<std::int64_t>(1, ceil_div(columns, most));
-  return std::max<std::int64_t>(1, ceil_div(strip_count(columns), blocks)) * kStripWidth;
+  return std::max<std::int64_t>(1, ceil_div(panel_count(columns), blocks)) * kPanelWidth;
 }
 
-// A column block of B within a group of depth. Full strips may be B itself; a last, partial strip is always
-// packed, because the micro-kernel reads whole strips.
-struct Strips {
+// A column block of B within a group of depth. Full panels may be B itself; a last, partial panel is always
+// packed, because the micro-kernel reads whole panels.
+struct Panels {
   const float* data = nullptr;
-  std::int64_t strip_stride = 0;
-  std::int64_t step = kStripWidth;
+  std::int64_t panel_stride = 0;
+  std::int64_t step = kPanelWidth;
   const float* partial = nullptr;
 };
 
 // Packing is a tenth of the work if each number is used only about a hundred times. Operands are then read in
 // place, unless their rows are so far apart that they share few cache sets or need a page each. Packing pays
-// sooner for a transposed A, whose panels are spread over a cache line or two of each of many rows.
+// sooner for a transposed A, whose row panels are spread over a cache line or two of each of many rows.
 constexpr std::int64_t kDirectUses = 384;
 constexpr std::int64_t kDirectTransposedUses = 128;
 bool worth_packing(std::int64_t uses, std::int64_t most_uses, std::int64_t stride) {
@@ -137,33 +137,33 @@ struct Product {
   Epilogue epilogue;
   Scratch::Buffers& buffers;
   const KernelTable& kernels = current_kernels();
-  Panels panels{part.row_end - part.row_begin, kernels.tile_rows};
+  RowPanels row_panels{part.row_end - part.row_begin, kernels.tile_rows};
   bool a_in_runs = a.row_stride == 1 || a.column_stride == 1;
   bool pack_a = !a_in_runs || worth_packing(part.column_end - part.column_begin,
                                             a.row_stride == 1 ? kDirectTransposedUses : kDirectUses,
                                             a.row_stride == 1 ? a.column_stride : a.row_stride);
   bool far_output = shape.rows * shape.columns >= kFarOutput;
 
-  [[nodiscard]] std::int64_t first_row(std::int64_t panel) const {
-    return part.row_begin + panels.first_row(panel);
+  [[nodiscard]] std::int64_t first_row(std::int64_t row_panel) const {
+    return part.row_begin + row_panels.first_row(row_panel);
   }
 };
 
 // A turn of the loops: a block of depth of a macro tile.
 struct Block {
-  Range columns;  // of C: the column block
-  Range group;    // of depth
-  Strips strips;  // B's, of these columns and this group
-  Range panels;   // the row block, in panels
-  Range rows;     // the row block, in rows of C
+  Range columns;     // of C: the column block
+  Range group;       // of depth
+  Panels panels;     // B's, of these columns and this group
+  Range row_panels;  // the row block, in row panels
+  Range rows;        // the row block, in rows of C
   Range depth;
 
   [[nodiscard]] bool begins_group() const { return depth.begin == group.begin; }
   [[nodiscard]] bool ends_group() const { return depth.end == group.end; }
 };
 
-// The strips that a tile of C takes, the last of them `last_width` wide.
-struct TileStrips {
+// The panels that a tile of C takes, the last of them `last_width` wide.
+struct TilePanels {
   std::int64_t first;
   int count;
   std::int64_t last_width;
@@ -174,17 +174,17 @@ Range first_of(std::int64_t begin, std::int64_t end, std::int64_t most) {
   return {begin, std::min(end, begin + most)};
 }
 
-Matrix panel_of_a(const Product& product, const Block& at, std::int64_t panel) {
+Matrix row_panel_of_a(const Product& product, const Block& at, std::int64_t row_panel) {
   const Matrix& a = product.a;
-  return {a.data + product.first_row(panel) * a.row_stride + at.depth.begin * a.column_stride, a.row_stride,
-          a.column_stride};
+  return {a.data + product.first_row(row_panel) * a.row_stride + at.depth.begin * a.column_stride,
+          a.row_stride, a.column_stride};
 }
 
-void pack_panels(const Product& product, const Block& at) {
+void pack_row_panels(const Product& product, const Block& at) {
   float* to = product.buffers.a.at_least(kRowBlock * kDotBlock + kSlack);
-  for (std::int64_t panel = at.panels.begin; panel < at.panels.end; ++panel) {
-    const int height = product.panels.height(panel);
-    pack_panel(product.kernels, panel_of_a(product, at, panel), height, at.depth.size(), to);
+  for (std::int64_t row_panel = at.row_panels.begin; row_panel < at.row_panels.end; ++row_panel) {
+    const int height = product.row_panels.height(row_panel);
+    pack_row_panel(product.kernels, row_panel_of_a(product, at, row_panel), height, at.depth.size(), to);
     to += height * at.depth.size();
   }
 }
@@ -196,154 +196,154 @@ Fetcher next_block_of_a(const Product& product, const Block& at) {
   const Range depth = first_of(at.ends_group() ? at.group.begin : at.depth.end, at.group.end, kDotBlock);
   const float* from = a.data + rows.begin * a.row_stride + depth.begin * a.column_stride;
   const std::int64_t tiles =
-      at.panels.size() * ceil_div(strip_count(at.columns.size()), product.kernels.tile_strips);
+      at.row_panels.size() * ceil_div(panel_count(at.columns.size()), product.kernels.tile_panels);
   if (a.row_stride == 1) return {from, depth.size(), a.column_stride, rows.size(), tiles};
   return {from, rows.size(), a.row_stride, depth.size(), tiles};
 }
 
-// Prefetches what the epilogue will touch. The panels of the row block share this: each fetches some rows of
-// one matrix's strip.
-void fetch_ahead(const Product& product, const Block& at, const TileStrips& strips, std::int64_t panel,
+// Prefetches what the epilogue will touch. The row panels of the row block share this: each fetches some rows
+// of one matrix's panel.
+void fetch_ahead(const Product& product, const Block& at, const TilePanels& panels, std::int64_t row_panel,
                  TileTask& task) {
   const Epilogue& epilogue = product.epilogue;
   const auto matrices =
       std::find(epilogue.ahead.begin(), epilogue.ahead.end(), nullptr) - epilogue.ahead.begin();
   if (matrices == 0 || at.depth.end < product.shape.depth) return;
-  const std::int64_t per_run = std::max<std::int64_t>(1, at.panels.size() / (matrices * strips.count));
-  const std::int64_t run = panel / per_run;
+  const std::int64_t per_run = std::max<std::int64_t>(1, at.row_panels.size() / (matrices * panels.count));
+  const std::int64_t run = row_panel / per_run;
   task.ahead = nullptr;
   task.ahead_step = 0;
-  if (run >= matrices * strips.count) return;
+  if (run >= matrices * panels.count) return;
   const std::int64_t rows = ceil_div(at.rows.size(), per_run);
-  const std::int64_t row = at.rows.begin + panel % per_run * rows;
-  const std::int64_t strip = at.columns.begin / kStripWidth + strips.first + run / matrices;
-  const float* from = epilogue.ahead[static_cast<std::size_t>(run % matrices)] + row * kStripWidth +
-                      strip * epilogue.ahead_stride;
-  const auto row_bytes = static_cast<std::int64_t>(kStripWidth * sizeof(float));
+  const std::int64_t row = at.rows.begin + row_panel % per_run * rows;
+  const std::int64_t panel = at.columns.begin / kPanelWidth + panels.first + run / matrices;
+  const float* from = epilogue.ahead[static_cast<std::size_t>(run % matrices)] + row * kPanelWidth +
+                      panel * epilogue.ahead_stride;
+  const auto row_bytes = static_cast<std::int64_t>(kPanelWidth * sizeof(float));
   task.ahead = reinterpret_cast<const char*>(from);
   task.ahead_step = std::min(row_bytes, ceil_div(rows * row_bytes, at.depth.size()));
 }
 
-// Computes a tile's last block of a group into C, which ends within the tile's one strip, through a copy.
+// Computes a tile's last block of a group into C, which ends within the tile's one panel, through a copy.
 void finish_partial_tile(const Product& product, TileTask& task, float* to, int height, std::int64_t width) {
-  alignas(64) float tile[kStripWidth * kStripWidth] = {};
+  alignas(64) float tile[kPanelWidth * kPanelWidth] = {};
   const std::size_t row_bytes = static_cast<std::size_t>(width) * sizeof(float);
   const std::int64_t stride = product.c.row_stride;
   if (task.accumulate) {
-    for (int i = 0; i < height; ++i) std::memcpy(tile + i * kStripWidth, to + i * stride, row_bytes);
+    for (int i = 0; i < height; ++i) std::memcpy(tile + i * kPanelWidth, to + i * stride, row_bytes);
   }
   task.out = tile;
-  task.out_row_stride = kStripWidth;
+  task.out_row_stride = kPanelWidth;
   product.kernels.tile(task, height, 1);
-  for (int i = 0; i < height; ++i) std::memcpy(to + i * stride, tile + i * kStripWidth, row_bytes);
+  for (int i = 0; i < height; ++i) std::memcpy(to + i * stride, tile + i * kPanelWidth, row_bytes);
 }
 
 // Computes a tile's last block of a group into C.
-void finish_tile(const Product& product, const Block& at, const TileStrips& strips, std::int64_t panel,
+void finish_tile(const Product& product, const Block& at, const TilePanels& panels, std::int64_t row_panel,
                  TileTask& task) {
   const Output& c = product.c;
-  const int height = product.panels.height(panel);
-  float* const to = c.data + product.first_row(panel) * c.row_stride +
-                    (at.columns.begin / kStripWidth + strips.first) * c.strip_stride;
+  const int height = product.row_panels.height(row_panel);
+  float* const to = c.data + product.first_row(row_panel) * c.row_stride +
+                    (at.columns.begin / kPanelWidth + panels.first) * c.panel_stride;
   task.accumulate = at.group.begin > 0;
   if (product.far_output) {
     // The destination arrives while the tile is computed.
-    for (int s = 0; s < strips.count; ++s) {
-      for (int i = 0; i < height; ++i) __builtin_prefetch(to + s * c.strip_stride + i * c.row_stride, 1, 3);
+    for (int s = 0; s < panels.count; ++s) {
+      for (int i = 0; i < height; ++i) __builtin_prefetch(to + s * c.panel_stride + i * c.row_stride, 1, 3);
     }
   }
-  if (strips.last_width == kStripWidth) {
+  if (panels.last_width == kPanelWidth) {
     task.out = to;
     task.out_row_stride = c.row_stride;
-    task.out_strip_stride = c.strip_stride;
-    product.kernels.tile(task, height, strips.count);
+    task.out_panel_stride = c.panel_stride;
+    product.kernels.tile(task, height, panels.count);
   } else {
-    finish_partial_tile(product, task, to, height, strips.last_width);
+    finish_partial_tile(product, task, to, height, panels.last_width);
   }
   task.accumulate = false;
 }
 
-// Runs all panels of the row block against some strips.
-void run_strips(const Product& product, const Block& at, const TileStrips& strips, Fetcher& fetcher,
+// Runs all row panels of the row block against some panels.
+void run_panels(const Product& product, const Block& at, const TilePanels& panels, Fetcher& fetcher,
                 ZeroTerms& zeros) {
-  const bool partial = strips.last_width < kStripWidth;
-  float* group = product.buffers.groups.at_least(kRowBlock * strip_count(at.columns.size()) * kStripWidth) +
-                 strips.first * kStripWidth * at.rows.size();
-  zeros.forget_strips();
+  const bool partial = panels.last_width < kPanelWidth;
+  float* group = product.buffers.groups.at_least(kRowBlock * panel_count(at.columns.size()) * kPanelWidth) +
+                 panels.first * kPanelWidth * at.rows.size();
+  zeros.forget_panels();
   TileTask task;
-  task.b_step = partial ? kStripWidth : at.strips.step;
-  task.b_strip_stride = at.strips.strip_stride;
+  task.b_step = partial ? kPanelWidth : at.panels.step;
+  task.b_panel_stride = at.panels.panel_stride;
   const float* const b =
-      (partial ? at.strips.partial : at.strips.data + strips.first * at.strips.strip_stride) +
+      (partial ? at.panels.partial : at.panels.data + panels.first * at.panels.panel_stride) +
       (at.depth.begin - at.group.begin) * task.b_step;
   const float* packed = product.buffers.a.at_least(0);
-  for (std::int64_t panel = at.panels.begin; panel < at.panels.end; ++panel) {
-    const std::int64_t within = panel - at.panels.begin;
+  for (std::int64_t row_panel = at.row_panels.begin; row_panel < at.row_panels.end; ++row_panel) {
+    const std::int64_t within = row_panel - at.row_panels.begin;
     task.depth = at.depth.size();
-    fetch_ahead(product, at, strips, within, task);
+    fetch_ahead(product, at, panels, within, task);
     fetcher.fetch_some();
-    const int height = product.panels.height(panel);
-    const Matrix a = product.pack_a ? Matrix{packed, 1, height} : panel_of_a(product, at, panel);
+    const int height = product.row_panels.height(row_panel);
+    const Matrix a = product.pack_a ? Matrix{packed, 1, height} : row_panel_of_a(product, at, row_panel);
     task.a = a.data;
     task.b = b;
     task.a_row_stride = a.row_stride;
     task.a_step = a.column_stride;
     task.group = at.begins_group() ? nullptr : group;
-    zeros.leave_out(product.kernels, task, static_cast<std::size_t>(within), height, strips.count);
+    zeros.leave_out(product.kernels, task, static_cast<std::size_t>(within), height, panels.count);
     if (at.ends_group()) {
-      finish_tile(product, at, strips, panel, task);
+      finish_tile(product, at, panels, row_panel, task);
     } else {
       task.out = group;
-      task.out_row_stride = strips.count * kStripWidth;
-      task.out_strip_stride = kStripWidth;
-      product.kernels.tile(task, height, strips.count);
+      task.out_row_stride = panels.count * kPanelWidth;
+      task.out_panel_stride = kPanelWidth;
+      product.kernels.tile(task, height, panels.count);
     }
     packed += height * at.depth.size();
-    group += height * strips.count * kStripWidth;
+    group += height * panels.count * kPanelWidth;
   }
   const Epilogue& epilogue = product.epilogue;
   if (at.depth.end == product.shape.depth && epilogue.function != nullptr) {
     epilogue.function(epilogue.context, at.rows.begin, at.rows.size(),
-                      at.columns.begin + strips.first * kStripWidth,
-                      (strips.count - 1) * kStripWidth + strips.last_width);
+                      at.columns.begin + panels.first * kPanelWidth,
+                      (panels.count - 1) * kPanelWidth + panels.last_width);
   }
 }
 
 void run_block(const Product& product, const Block& at) {
-  if (product.pack_a) pack_panels(product, at);
+  if (product.pack_a) pack_row_panels(product, at);
   ZeroTerms zeros;
   Fetcher fetcher = product.pack_a && product.a_in_runs ? next_block_of_a(product, at) : Fetcher();
-  const std::int64_t full = at.columns.size() / kStripWidth, at_once = product.kernels.tile_strips;
-  for (std::int64_t strip = 0; strip < full; strip += at_once) {
-    const auto count = static_cast<int>(std::min(at_once, full - strip));
-    run_strips(product, at, {strip, count, kStripWidth}, fetcher, zeros);
+  const std::int64_t full = at.columns.size() / kPanelWidth, at_once = product.kernels.tile_panels;
+  for (std::int64_t panel = 0; panel < full; panel += at_once) {
+    const auto count = static_cast<int>(std::min(at_once, full - panel));
+    run_panels(product, at, {panel, count, kPanelWidth}, fetcher, zeros);
   }
-  const std::int64_t rest = at.columns.size() - full * kStripWidth;
-  if (rest > 0) run_strips(product, at, {full, 1, rest}, fetcher, zeros);
+  const std::int64_t rest = at.columns.size() - full * kPanelWidth;
+  if (rest > 0) run_panels(product, at, {full, 1, rest}, fetcher, zeros);
 }
 
-// `b.strips(columns, group)` returns where B's strips are; `b.pack(columns, group, depth)` packs those of one
+// `b.panels(columns, group)` returns where B's panels are; `b.pack(columns, group, depth)` packs those of one
 // block of depth, just before their first use.
 template <class OperandB>
 void run(const Product& product, const OperandB& b) {
   const Part& part = product.part;
-  const std::int64_t depth = product.shape.depth, panels = product.panels.count;
+  const std::int64_t depth = product.shape.depth, row_panels = product.row_panels.count;
   const std::int64_t width = column_block(part.column_end - part.column_begin, depth);
-  const std::int64_t panels_at_once = kRowBlock / product.kernels.tile_rows;
+  const std::int64_t row_panels_at_once = kRowBlock / product.kernels.tile_rows;
   Block at;
   for (std::int64_t column = part.column_begin; column < part.column_end; column += width) {
     at.columns = first_of(column, part.column_end, width);
     at.group = {};
     do {
       at.group = first_of(at.group.end, depth, kDotGroupPositions);
-      at.strips = b.strips(at.columns, at.group);
-      for (std::int64_t panel = 0; panel < panels; panel += panels_at_once) {
-        at.panels = first_of(panel, panels, panels_at_once);
-        at.rows = {product.first_row(panel), product.first_row(at.panels.end)};
+      at.panels = b.panels(at.columns, at.group);
+      for (std::int64_t row_panel = 0; row_panel < row_panels; row_panel += row_panels_at_once) {
+        at.row_panels = first_of(row_panel, row_panels, row_panels_at_once);
+        at.rows = {product.first_row(row_panel), product.first_row(at.row_panels.end)};
         at.depth = {at.group.begin, at.group.begin};
         do {
           at.depth = first_of(at.depth.end, at.group.end, kDotBlock);
-          if (panel == 0) b.pack(at.columns, at.group, at.depth);
+          if (row_panel == 0) b.pack(at.columns, at.group, at.depth);
           run_block(product, at);
         } while (!at.ends_group());
       }
@@ -351,7 +351,7 @@ void run(const Product& product, const OperandB& b) {
   }
 }
 
-// B in memory: packed into scratch block by block, or read in place except for a last, partial strip.
+// B in memory: packed into scratch block by block, or read in place except for a last, partial panel.
 class MatrixB {
  public:
   MatrixB(Matrix b, std::int64_t uses, FloatBuffer& buffer)
@@ -359,18 +359,18 @@ class MatrixB {
         packs_(b.column_stride != 1 || worth_packing(uses, kDirectUses, b.row_stride)),
         buffer_(buffer) {}
 
-  [[nodiscard]] Strips strips(Range columns, Range group) const {
-    const std::int64_t stride = strip_stride(group.size());
-    const std::int64_t full = columns.size() / kStripWidth;
-    float* const packed = buffer_.at_least((packs_ ? strip_count(columns.size()) : 1) * stride);
-    if (packs_) return {packed, stride, kStripWidth, packed + full * stride};
-    return {corner(columns.begin, group.begin).data, kStripWidth, b_.row_stride, packed};
+  [[nodiscard]] Panels panels(Range columns, Range group) const {
+    const std::int64_t stride = panel_stride(group.size());
+    const std::int64_t full = columns.size() / kPanelWidth;
+    float* const packed = buffer_.at_least((packs_ ? panel_count(columns.size()) : 1) * stride);
+    if (packs_) return {packed, stride, kPanelWidth, packed + full * stride};
+    return {corner(columns.begin, group.begin).data, kPanelWidth, b_.row_stride, packed};
   }
 
   void pack(Range columns, Range group, Range block) const {
-    const std::int64_t first = packs_ ? columns.begin : columns.end - columns.size() % kStripWidth;
-    pack_strips(current_kernels(), corner(first, block.begin), block.size(), columns.end - first,
-                buffer_.at_least(0) + (block.begin - group.begin) * kStripWidth, strip_stride(group.size()));
+    const std::int64_t first = packs_ ? columns.begin : columns.end - columns.size() % kPanelWidth;
+    pack_panels(current_kernels(), corner(first, block.begin), block.size(), columns.end - first,
+                buffer_.at_least(0) + (block.begin - group.begin) * kPanelWidth, panel_stride(group.size()));
   }
 
  private:
@@ -385,10 +385,10 @@ class MatrixB {
 
 // B packed by the caller.
 struct PackedB {
-  [[nodiscard]] Strips strips(Range columns, Range group) const {
-    const std::int64_t stride = strip_stride(b.depth);
-    const float* const data = b.data + columns.begin / kStripWidth * stride + group.begin * kStripWidth;
-    return {data, stride, kStripWidth, data + columns.size() / kStripWidth * stride};
+  [[nodiscard]] Panels panels(Range columns, Range group) const {
+    const std::int64_t stride = panel_stride(b.depth);
+    const float* const data = b.data + columns.begin / kPanelWidth * stride + group.begin * kPanelWidth;
+    return {data, stride, kPanelWidth, data + columns.size() / kPanelWidth * stride};
   }
   void pack(Range /*columns*/, Range /*group*/, Range /*block*/) const {}
 

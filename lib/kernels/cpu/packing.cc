@@ -1,6 +1,6 @@
-// Packs panels of A and strips of B as tiles read them: the numbers of one term side by side. If these are
-// adjacent in the matrix already, short rows of a known width are copied; if consecutive terms are adjacent,
-// squares are transposed in registers; otherwise it goes element by element.
+// Packs row panels of A and panels of B as tiles read them: the numbers of one term side by side. If these
+// are adjacent in the matrix already, short rows of a known width are copied; if consecutive terms are
+// adjacent, squares are transposed in registers; otherwise it goes element by element.
 #include "packing.h"
 
 #include <algorithm>
@@ -30,57 +30,57 @@ template <int... kIndices>
 constexpr std::array<CopyRows, sizeof...(kIndices)> copies(std::integer_sequence<int, kIndices...>) {
   return {copy_rows<kIndices + 1>...};
 }
-constexpr auto kCopies = copies(std::make_integer_sequence<int, kStripWidth>());
+constexpr auto kCopies = copies(std::make_integer_sequence<int, kPanelWidth>());
 
-// Copies full strips of a matrix with contiguous columns, eight rows at a time: reads stay in order and
+// Copies full panels of a matrix with contiguous columns, eight rows at a time: reads stay in order and
 // within few pages.
-void copy_strips(Matrix b, std::int64_t depth, std::int64_t strips, float* to, std::int64_t strip_stride) {
+void copy_panels(Matrix b, std::int64_t depth, std::int64_t panels, float* to, std::int64_t panel_stride) {
   constexpr std::int64_t kRows = 8;
   for (std::int64_t k = 0; k < depth; k += kRows) {
     const std::int64_t rows = std::min(kRows, depth - k);
-    for (std::int64_t s = 0; s < strips; ++s) {
-      copy_rows<kStripWidth>(to + s * strip_stride + k * kStripWidth,
-                             b.data + k * b.row_stride + s * kStripWidth, b.row_stride, rows);
+    for (std::int64_t s = 0; s < panels; ++s) {
+      copy_rows<kPanelWidth>(to + s * panel_stride + k * kPanelWidth,
+                             b.data + k * b.row_stride + s * kPanelWidth, b.row_stride, rows);
     }
   }
 }
 
 }  // namespace
 
-void pack_panel(const KernelTable& kernels, Matrix panel, int width, std::int64_t depth, float* to) {
-  if (panel.column_stride == 1)
-    return kernels.pack_transposed(to, width, panel.data, panel.row_stride, depth);
-  if (panel.row_stride == 1) {
-    return kCopies[static_cast<std::size_t>(width - 1)](to, panel.data, panel.column_stride, depth);
+void pack_row_panel(const KernelTable& kernels, Matrix row_panel, int width, std::int64_t depth, float* to) {
+  if (row_panel.column_stride == 1)
+    return kernels.pack_transposed(to, width, row_panel.data, row_panel.row_stride, depth);
+  if (row_panel.row_stride == 1) {
+    return kCopies[static_cast<std::size_t>(width - 1)](to, row_panel.data, row_panel.column_stride, depth);
   }
-  pack_elements(to, width, width, panel, depth);
+  pack_elements(to, width, width, row_panel, depth);
 }
 
-void pack_strips(const KernelTable& kernels, Matrix b, std::int64_t depth, std::int64_t columns, float* to,
-                 std::int64_t strip_stride) {
-  const std::int64_t full = columns / kStripWidth;
+void pack_panels(const KernelTable& kernels, Matrix b, std::int64_t depth, std::int64_t columns, float* to,
+                 std::int64_t panel_stride) {
+  const std::int64_t full = columns / kPanelWidth;
   if (b.column_stride == 1) {
-    copy_strips(b, depth, full, to, strip_stride);
+    copy_panels(b, depth, full, to, panel_stride);
   } else {
     for (std::int64_t s = 0; s < full; ++s) {
-      const Matrix strip = {b.data + s * kStripWidth * b.column_stride, b.row_stride, b.column_stride};
-      pack_panel(kernels, strip.transposed(), kStripWidth, depth, to + s * strip_stride);
+      const Matrix panel = {b.data + s * kPanelWidth * b.column_stride, b.row_stride, b.column_stride};
+      pack_row_panel(kernels, panel.transposed(), kPanelWidth, depth, to + s * panel_stride);
     }
   }
-  const auto rest = static_cast<int>(columns % kStripWidth);
+  const auto rest = static_cast<int>(columns % kPanelWidth);
   if (rest == 0 || depth == 0) return;
-  const Matrix strip = {b.data + full * kStripWidth * b.column_stride, b.row_stride, b.column_stride};
-  std::memset(to + full * strip_stride, 0, static_cast<std::size_t>(depth * kStripWidth) * sizeof(float));
-  pack_elements(to + full * strip_stride, kStripWidth, rest, strip.transposed(), depth);
+  const Matrix panel = {b.data + full * kPanelWidth * b.column_stride, b.row_stride, b.column_stride};
+  std::memset(to + full * panel_stride, 0, static_cast<std::size_t>(depth * kPanelWidth) * sizeof(float));
+  pack_elements(to + full * panel_stride, kPanelWidth, rest, panel.transposed(), depth);
 }
 
-void pack(Matrix b, std::int64_t depth, std::int64_t columns, std::int64_t first_strip,
-          std::int64_t end_strip, float* packed) {
-  const std::int64_t first = first_strip * kStripWidth;
-  const std::int64_t end = std::min(columns, end_strip * kStripWidth);
+void pack(Matrix b, std::int64_t depth, std::int64_t columns, std::int64_t first_panel,
+          std::int64_t end_panel, float* packed) {
+  const std::int64_t first = first_panel * kPanelWidth;
+  const std::int64_t end = std::min(columns, end_panel * kPanelWidth);
   b.data += first * b.column_stride;
-  pack_strips(current_kernels(), b, depth, std::max<std::int64_t>(0, end - first),
-              packed + first_strip * strip_stride(depth), strip_stride(depth));
+  pack_panels(current_kernels(), b, depth, std::max<std::int64_t>(0, end - first),
+              packed + first_panel * panel_stride(depth), panel_stride(depth));
 }
 
 }  // namespace dgx::kernels::cpu

@@ -21,9 +21,9 @@ void store(const TileTask& task, int rows, const float (&sums)[kTileRows][16]) {
   }
 }
 
-// `a(i, k)` returns an element of A and `b(k)` the strip of B at k, from a panel or from a window grid.
-template <class ElementA, class StripB>
-void tile_of(const TileTask& task, int rows, ElementA a, StripB b) {
+// `a(i, k)` returns an element of A and `b(k)` the panel of B at k, from a row panel or from a window grid.
+template <class ElementA, class PanelB>
+void tile_of(const TileTask& task, int rows, ElementA a, PanelB b) {
   float sums[kTileRows][16] = {};
   for (std::int64_t k = 0; k < task.depth; ++k) {
     for (int i = 0; i < rows; ++i) {
@@ -34,13 +34,13 @@ void tile_of(const TileTask& task, int rows, ElementA a, StripB b) {
   store(task, rows, sums);
 }
 
-void tile(const TileTask& task, int rows, int /*strips*/) {
+void tile(const TileTask& task, int rows, int /*panels*/) {
   tile_of(
       task, rows, [&](int i, std::int64_t k) { return task.a[i * task.a_row_stride + k * task.a_step]; },
       [&](std::int64_t k) { return task.b + k * task.b_step; });
 }
 
-Range all_terms(const TileTask& task, int /*rows or strips*/) { return {0, task.depth}; }
+Range all_terms(const TileTask& task, int /*rows or panels*/) { return {0, task.depth}; }
 
 bool all_finite(const float* x, std::int64_t rows, std::int64_t columns, std::int64_t stride) {
   for (std::int64_t r = 0; r < rows; ++r) {
@@ -51,19 +51,19 @@ bool all_finite(const float* x, std::int64_t rows, std::int64_t columns, std::in
   return true;
 }
 
-void window_columns(const TileTask& task, const std::int32_t* offsets, int rows, int /*strips*/) {
+void window_columns(const TileTask& task, const std::int32_t* offsets, int rows, int /*panels*/) {
   tile_of(
       task, rows, [&](int i, std::int64_t k) { return task.a[k * rows + i]; },
       [&](std::int64_t k) { return task.b + offsets[k]; });
 }
 
-void window_rows(const TileTask& task, const std::int32_t* offsets, int rows, int /*strips*/) {
+void window_rows(const TileTask& task, const std::int32_t* offsets, int rows, int /*panels*/) {
   tile_of(
       task, rows, [&](int i, std::int64_t k) { return task.a[i * task.a_row_stride + offsets[k]]; },
       [&](std::int64_t k) { return task.b + k * 16; });
 }
 
-void window_runs(const TileTask& task, const WindowRun* runs, std::size_t count, int rows, int /*strips*/) {
+void window_runs(const TileTask& task, const WindowRun* runs, std::size_t count, int rows, int /*panels*/) {
   float sums[kTileRows][16] = {};
   for (const WindowRun* run = runs; run < runs + count; ++run) {
     const int first = run->rows == WindowRun::Rows::kButFirst ? 1 : 0;
@@ -87,7 +87,7 @@ void pack_transposed(float* to, int width, const float* from, std::int64_t lane_
 }
 
 // column_dot_one for at most 16 columns.
-void column_strip(std::int64_t rows, std::int64_t columns, const float* x, std::int64_t stride, float* out) {
+void column_panel(std::int64_t rows, std::int64_t columns, const float* x, std::int64_t stride, float* out) {
   float total[16] = {};
   for (std::int64_t first = 0; first < rows; first += kDotGroupPositions) {
     float group[16] = {};
@@ -107,7 +107,7 @@ void column_strip(std::int64_t rows, std::int64_t columns, const float* x, std::
 void column_dot_one(std::int64_t rows, std::int64_t columns, const float* x, std::int64_t stride,
                     float* out) {
   for (std::int64_t c = 0; c < columns; c += 16) {
-    column_strip(rows, std::min<std::int64_t>(16, columns - c), x + c, stride, out + c);
+    column_panel(rows, std::min<std::int64_t>(16, columns - c), x + c, stride, out + c);
   }
 }
 
@@ -142,11 +142,11 @@ float max_of(const float* x, std::int64_t count) {
 const KernelTable& scalar_kernels() {
   static constexpr KernelTable kTable = {
       .tile_rows = kTileRows,
-      .tile_strips = 1,
-      .one_strip_rows = kTileRows,
+      .tile_panels = 1,
+      .one_panel_rows = kTileRows,
       .tile = tile,
-      .terms_of_panel = all_terms,
-      .terms_of_strips = all_terms,
+      .terms_of_row_panel = all_terms,
+      .terms_of_panels = all_terms,
       .all_finite = all_finite,
       .pack_transposed = pack_transposed,
       .column_dot_one = column_dot_one,

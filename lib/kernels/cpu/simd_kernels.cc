@@ -26,11 +26,11 @@ namespace {
 
 constexpr KernelTable kKernels = {
     .tile_rows = kTileRows,
-    .tile_strips = kTileStrips,
-    .one_strip_rows = kOneStripRows,
+    .tile_panels = kTilePanels,
+    .one_panel_rows = kOnePanelRows,
     .tile = tile_of,
-    .terms_of_panel = terms_of_panel,
-    .terms_of_strips = terms_of_strips,
+    .terms_of_row_panel = terms_of_row_panel,
+    .terms_of_panels = terms_of_panels,
     .all_finite = all_finite,
     .pack_transposed = pack_transposed,
     .column_dot_one = column_dot_one,

@@ -5,22 +5,22 @@ namespace hn = hwy::HWY_NAMESPACE;
 using D = hn::ScalableTag<float>;
 using V = hn::Vec<D>;
 inline constexpr int kLanes = static_cast<int>(hn::MaxLanes(D()));
-inline constexpr int kStripVectors = 16 / kLanes;
+inline constexpr int kPanelVectors = 16 / kLanes;
 
-// The accumulators, one row's operands and nothing else must fit the registers: 14 × 2 strips of 32 with
+// The accumulators, one row's operands and nothing else must fit the registers: 14 × 2 panels of 32 with
 // AVX-512, 6 × 2 vectors of 16 with AVX2, 6 × 4 of 32 with NEON.
 #if HWY_TARGET == HWY_AVX3
 inline constexpr int kTileRows = 14;
-inline constexpr int kTileStrips = 2;
+inline constexpr int kTilePanels = 2;
 #else
 inline constexpr int kTileRows = 6;
-inline constexpr int kTileStrips = 1;
+inline constexpr int kTilePanels = 1;
 #endif
 
-// The panel of A as the micro-kernel reads it: the kRows elements of one k, then the next k.
+// The row panel of A as the micro-kernel reads it: the kRows elements of one k, then the next k.
 template <int kRows>
-struct ColumnsOfPanel {  // rows are adjacent: packed, or A is transposed
-  explicit ColumnsOfPanel(const TileTask& task) : at(task.a), step(task.a_step) {}
+struct ColumnsOfRowPanel {  // rows are adjacent: packed, or A is transposed
+  explicit ColumnsOfRowPanel(const TileTask& task) : at(task.a), step(task.a_step) {}
   HWY_INLINE float row(int i) const { return at[i]; }
   HWY_INLINE void next() { at += step; }
   const float* HWY_RESTRICT at;
@@ -28,8 +28,8 @@ struct ColumnsOfPanel {  // rows are adjacent: packed, or A is transposed
 };
 
 template <int kRows>
-struct RowsOfPanel {  // k are adjacent; one pointer per three rows, as many as there are registers for
-  explicit RowsOfPanel(const TileTask& task) : stride(task.a_row_stride) {
+struct RowsOfRowPanel {  // k are adjacent; one pointer per three rows, as many as there are registers for
+  explicit RowsOfRowPanel(const TileTask& task) : stride(task.a_row_stride) {
     for (int i = 0; i < kPointers; ++i) at[i] = task.a + 3 * i * stride;
   }
   HWY_INLINE float row(int i) const { return at[i / 3][i % 3 * stride]; }
@@ -60,12 +60,12 @@ HWY_INLINE void store_tile(const TileTask& task, const V (&sums)[kRows][kVectors
   const float* const group = task.group;
   const bool accumulate = task.accumulate;
   const std::int64_t row_stride = task.out_row_stride;
-  const std::int64_t out_strip_stride = task.out_strip_stride;
+  const std::int64_t out_panel_stride = task.out_panel_stride;
 #pragma GCC unroll 32
   for (int i = 0; i < kRows; ++i) {
 #pragma GCC unroll 8
     for (int v = 0; v < kVectors; ++v) {
-      float* to = out + i * row_stride + v / kStripVectors * out_strip_stride + v % kStripVectors * kLanes;
+      float* to = out + i * row_stride + v / kPanelVectors * out_panel_stride + v % kPanelVectors * kLanes;
       const V before = group != nullptr ? hn::LoadU(d, group + (i * kVectors + v) * kLanes) : hn::Zero(d);
       V sum = hn::Add(before, sums[i][v]);
       if (accumulate) sum = hn::Add(hn::LoadU(d, to), sum);
@@ -74,31 +74,31 @@ HWY_INLINE void store_tile(const TileTask& task, const V (&sums)[kRows][kVectors
   }
 }
 
-template <class Panel, int kRows, int kStrips>
+template <class RowPanel, int kRows, int kPanels>
 void tile(const TileTask& task) {
-  constexpr int kVectors = kStrips * kStripVectors;
+  constexpr int kVectors = kPanels * kPanelVectors;
   const D d;
   V sums[kRows][kVectors];
   clear(sums);
-  Panel panel(task);
+  RowPanel row_panel(task);
   const float* HWY_RESTRICT b = task.b;
   const std::int64_t b_step = task.b_step;
-  const std::int64_t strip_stride = task.b_strip_stride;
+  const std::int64_t panel_stride = task.b_panel_stride;
   const char* ahead = task.ahead != nullptr ? task.ahead : reinterpret_cast<const char*>(b);
   const std::int64_t ahead_step = task.ahead_step;
   for (std::int64_t k = task.depth; k > 0; --k) {
     V lanes[kVectors];
 #pragma GCC unroll 8
     for (int v = 0; v < kVectors; ++v) {
-      lanes[v] = hn::LoadU(d, b + v / kStripVectors * strip_stride + v % kStripVectors * kLanes);
+      lanes[v] = hn::LoadU(d, b + v / kPanelVectors * panel_stride + v % kPanelVectors * kLanes);
     }
 #pragma GCC unroll 16
     for (int i = 0; i < kRows; ++i) {
-      const V x = hn::Set(d, panel.row(i));
+      const V x = hn::Set(d, row_panel.row(i));
 #pragma GCC unroll 8
       for (int v = 0; v < kVectors; ++v) sums[i][v] = hn::MulAdd(x, lanes[v], sums[i][v]);
     }
-    panel.next();
+    row_panel.next();
     b += b_step;
     __builtin_prefetch(ahead, 0, 3);
     ahead += ahead_step;
@@ -108,27 +108,27 @@ void tile(const TileTask& task) {
 
 using TileFunction = void (*)(const TileTask&);
 
-template <template <int> class Panel, int kStrips, int... kIndices>
+template <template <int> class RowPanel, int kPanels, int... kIndices>
 void run_tile(const TileTask& task, int rows, std::integer_sequence<int, kIndices...>) {
-  static constexpr TileFunction kTable[] = {tile<Panel<kIndices + 1>, kIndices + 1, kStrips>...};
+  static constexpr TileFunction kTable[] = {tile<RowPanel<kIndices + 1>, kIndices + 1, kPanels>...};
   kTable[rows - 1](task);
 }
 
-template <int kStrips>
-void run_strips(const TileTask& task, int rows) {
+template <int kPanels>
+void run_panels(const TileTask& task, int rows) {
   constexpr auto kRowIndices = std::make_integer_sequence<int, kTileRows>();
   if (task.a_row_stride == 1) {
-    run_tile<ColumnsOfPanel, kStrips>(task, rows, kRowIndices);
+    run_tile<ColumnsOfRowPanel, kPanels>(task, rows, kRowIndices);
   } else {
-    run_tile<RowsOfPanel, kStrips>(task, rows, kRowIndices);
+    run_tile<RowsOfRowPanel, kPanels>(task, rows, kRowIndices);
   }
 }
 
-void tile_of(const TileTask& task, int rows, int strips) {
-  if (strips == kTileStrips) {
-    run_strips<kTileStrips>(task, rows);
+void tile_of(const TileTask& task, int rows, int panels) {
+  if (panels == kTilePanels) {
+    run_panels<kTilePanels>(task, rows);
   } else {
-    run_strips<1>(task, rows);
+    run_panels<1>(task, rows);
   }
 }
 
@@ -179,8 +179,8 @@ HWY_INLINE void load_transposed(const float* from, std::int64_t stride, int firs
     transpose_blocks(rows[0][q], rows[1][q], rows[2][q], rows[3][q], out + 4 * q);
 }
 
-// Packs 4 kQuads k of the panel. If width is not a multiple of the lanes, stores overlap the next k's place,
-// so they go in ascending order.
+// Packs 4 kQuads k of the row panel. If width is not a multiple of the lanes, stores overlap the next k's
+// place, so they go in ascending order.
 template <int kVectors, int kQuads>
 HWY_INLINE void transpose_some(float* to, int width, const float* from, std::int64_t lane_stride) {
   V columns[kVectors][4 * kQuads];
@@ -211,6 +211,6 @@ void pack_transposed(float* to, int width, const float* from, std::int64_t lane_
   if (width <= kLanes) return transpose<1>(to, width, from, lane_stride, depth);
 #if HWY_TARGET != HWY_AVX3
   if (width <= 2 * kLanes) return transpose<2>(to, width, from, lane_stride, depth);
-  transpose<kStripVectors>(to, width, from, lane_stride, depth);
+  transpose<kPanelVectors>(to, width, from, lane_stride, depth);
 #endif
 }

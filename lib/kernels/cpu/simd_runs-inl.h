@@ -1,11 +1,11 @@
 // Included after simd_matmul-inl.h: tiles that read both operands in place, run by run (WindowRun).
 
-// Most rows of a one-strip tile. With AVX-512 each number loaded from A serves one multiplication only, so
-// the more rows share the strip's load the better.
+// Most rows of a one-panel tile. With AVX-512 each number loaded from A serves one multiplication only, so
+// the more rows share the panel's load the better.
 #if HWY_TARGET == HWY_AVX3
-inline constexpr int kOneStripRows = 28;
+inline constexpr int kOnePanelRows = 28;
 #else
-inline constexpr int kOneStripRows = kTileRows;
+inline constexpr int kOnePanelRows = kTileRows;
 #endif
 
 // Adds rows [kFirst, kEnd) of a run; one pointer per three or five rows, as many as there are registers for.
@@ -17,7 +17,7 @@ HWY_INLINE void add_run(const TileTask& task, const WindowRun& run, V (&sums)[kR
   const std::int64_t stride = task.a_row_stride;
   const std::int64_t step = task.a_step;
   const std::int64_t b_step = task.b_step;
-  const std::int64_t strip_stride = task.b_strip_stride;
+  const std::int64_t panel_stride = task.b_panel_stride;
   const float* HWY_RESTRICT b = task.b + run.b;
   const float* HWY_RESTRICT at[kPointers];
 #pragma GCC unroll 8
@@ -26,7 +26,7 @@ HWY_INLINE void add_run(const TileTask& task, const WindowRun& run, V (&sums)[kR
     V lanes[kVectors];
 #pragma GCC unroll 8
     for (int v = 0; v < kVectors; ++v) {
-      lanes[v] = hn::LoadU(d, b + v / kStripVectors * strip_stride + v % kStripVectors * kLanes);
+      lanes[v] = hn::LoadU(d, b + v / kPanelVectors * panel_stride + v % kPanelVectors * kLanes);
     }
 #pragma GCC unroll 32
     for (int i = kFirst; i < kEnd; ++i) {
@@ -57,7 +57,7 @@ HWY_INLINE void add_some_rows(const TileTask& task, const WindowRun& run, V (&su
     V lanes[kVectors];
 #pragma GCC unroll 8
     for (int v = 0; v < kVectors; ++v) {
-      lanes[v] = hn::LoadU(d, b + v / kStripVectors * task.b_strip_stride + v % kStripVectors * kLanes);
+      lanes[v] = hn::LoadU(d, b + v / kPanelVectors * task.b_panel_stride + v % kPanelVectors * kLanes);
     }
 #pragma GCC unroll 32
     for (int i = 0; i < kRows; ++i) {
@@ -70,9 +70,9 @@ HWY_INLINE void add_some_rows(const TileTask& task, const WindowRun& run, V (&su
   }
 }
 
-template <int kRows, int kStrips>
+template <int kRows, int kPanels>
 void window_runs_tile(const TileTask& task, const WindowRun* runs, std::size_t count) {
-  constexpr int kVectors = kStrips * kStripVectors;
+  constexpr int kVectors = kPanels * kPanelVectors;
   V sums[kRows][kVectors];
   clear(sums);
   for (const WindowRun* run = runs; run < runs + count; ++run) {
@@ -88,21 +88,21 @@ void window_runs_tile(const TileTask& task, const WindowRun* runs, std::size_t c
 
 using RunsTileFunction = void (*)(const TileTask&, const WindowRun*, std::size_t);
 
-template <int kStrips, int... kIndices>
+template <int kPanels, int... kIndices>
 void run_window_runs(const TileTask& task, const WindowRun* runs, std::size_t count, int rows,
                      std::integer_sequence<int, kIndices...>) {
-  static constexpr RunsTileFunction kTable[] = {window_runs_tile<kIndices + 1, kStrips>...};
+  static constexpr RunsTileFunction kTable[] = {window_runs_tile<kIndices + 1, kPanels>...};
   kTable[rows - 1](task, runs, count);
 }
 
-void window_runs(const TileTask& task, const WindowRun* runs, std::size_t count, int rows, int strips) {
-  if (strips == 1)
-    return run_window_runs<1>(task, runs, count, rows, std::make_integer_sequence<int, kOneStripRows>());
-  run_window_runs<kTileStrips>(task, runs, count, rows, std::make_integer_sequence<int, kTileRows>());
+void window_runs(const TileTask& task, const WindowRun* runs, std::size_t count, int rows, int panels) {
+  if (panels == 1)
+    return run_window_runs<1>(task, runs, count, rows, std::make_integer_sequence<int, kOnePanelRows>());
+  run_window_runs<kTilePanels>(task, runs, count, rows, std::make_integer_sequence<int, kTileRows>());
 }
 
-// Weight gradients of 16 planes: rows are adjacent columns of the other side and strips the planes at three
-// taps, so that each number read serves three multiplications. The rows of a run (WindowRun) are strips here.
+// Weight gradients of 16 planes: rows are adjacent columns of the other side and panels the planes at three
+// taps, so that each number read serves three multiplications. The rows of a run (WindowRun) are panels here.
 #if HWY_TARGET == HWY_AVX3
 inline constexpr int kTapRows = 8;
 #else
@@ -118,7 +118,7 @@ HWY_INLINE void add_taps(const TileTask& task, const WindowRun& run, V (&sums)[k
   const float* HWY_RESTRICT a = task.a + run.a;
   const float* HWY_RESTRICT at[kTaps];
 #pragma GCC unroll 3
-  for (int v = kFirst; v < kEnd; ++v) at[v] = task.b + run.b + v * task.b_strip_stride;
+  for (int v = kFirst; v < kEnd; ++v) at[v] = task.b + run.b + v * task.b_panel_stride;
   for (std::int64_t t = run.count; t > 0; --t) {
     V lanes[kTaps];
 #pragma GCC unroll 3
@@ -136,7 +136,7 @@ HWY_INLINE void add_taps(const TileTask& task, const WindowRun& run, V (&sums)[k
   }
 }
 
-// add_taps() for a tile that is partly outside: strips outside [run.begin, run.end) are zeros.
+// add_taps() for a tile that is partly outside: panels outside [run.begin, run.end) are zeros.
 template <int kRows>
 HWY_INLINE void add_some_taps(const TileTask& task, const WindowRun& run, V (&sums)[kRows][kTaps]) {
   const D d;
@@ -145,7 +145,7 @@ HWY_INLINE void add_some_taps(const TileTask& task, const WindowRun& run, V (&su
     const float* const b = task.b + run.b + t * task.b_step;
 #pragma GCC unroll 3
     for (int v = 0; v < kTaps; ++v) {
-      const V lanes = v >= run.begin && v < run.end ? hn::LoadU(d, b + v * task.b_strip_stride) : hn::Zero(d);
+      const V lanes = v >= run.begin && v < run.end ? hn::LoadU(d, b + v * task.b_panel_stride) : hn::Zero(d);
 #pragma GCC unroll 8
       for (int i = 0; i < kRows; ++i) sums[i][v] = hn::MulAdd(hn::Set(d, a[i]), lanes, sums[i][v]);
     }

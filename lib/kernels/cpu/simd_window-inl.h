@@ -1,10 +1,10 @@
 // Included after simd_matmul-inl.h: the same tiles with one operand in a window grid
 // (dgx/kernels/cpu/window.h), whose offset for each k comes from a table.
 
-// A packed ([k][row]), strips of B at b + offsets[k].
-template <int kRows, int kStrips>
+// A packed ([k][row]), panels of B at b + offsets[k].
+template <int kRows, int kPanels>
 void window_columns_tile(const TileTask& task, const std::int32_t* HWY_RESTRICT offsets) {
-  constexpr int kVectors = kStrips * kStripVectors;
+  constexpr int kVectors = kPanels * kPanelVectors;
   const D d;
   V sums[kRows][kVectors];
   clear(sums);
@@ -25,10 +25,10 @@ void window_columns_tile(const TileTask& task, const std::int32_t* HWY_RESTRICT 
   store_tile<kRows, kVectors>(task, sums);
 }
 
-// Row i of A at a + i * a_row_stride + offsets[k], strips of B packed.
-template <int kRows, int kStrips>
+// Row i of A at a + i * a_row_stride + offsets[k], panels of B packed.
+template <int kRows, int kPanels>
 void window_rows_tile(const TileTask& task, const std::int32_t* HWY_RESTRICT offsets) {
-  constexpr int kVectors = kStrips * kStripVectors;
+  constexpr int kVectors = kPanels * kPanelVectors;
   constexpr int kPointers = (kRows + 2) / 3;  // one per three rows, as many as there are registers for
   const D d;
   V sums[kRows][kVectors];
@@ -39,7 +39,7 @@ void window_rows_tile(const TileTask& task, const std::int32_t* HWY_RESTRICT off
     V lanes[kVectors];
 #pragma GCC unroll 8
     for (int v = 0; v < kVectors; ++v) {
-      lanes[v] = hn::LoadU(d, b + v / kStripVectors * task.b_strip_stride + v % kStripVectors * kLanes);
+      lanes[v] = hn::LoadU(d, b + v / kPanelVectors * task.b_panel_stride + v % kPanelVectors * kLanes);
     }
     const float* HWY_RESTRICT at[kPointers];
     at[0] = task.a + offsets[k];
@@ -58,28 +58,28 @@ void window_rows_tile(const TileTask& task, const std::int32_t* HWY_RESTRICT off
 
 using WindowTileFunction = void (*)(const TileTask&, const std::int32_t*);
 
-template <int kStrips, int... kIndices>
+template <int kPanels, int... kIndices>
 void run_window_columns(const TileTask& task, const std::int32_t* offsets, int rows,
                         std::integer_sequence<int, kIndices...>) {
-  static constexpr WindowTileFunction kTable[] = {window_columns_tile<kIndices + 1, kStrips>...};
+  static constexpr WindowTileFunction kTable[] = {window_columns_tile<kIndices + 1, kPanels>...};
   kTable[rows - 1](task, offsets);
 }
 
-template <int kStrips, int... kIndices>
+template <int kPanels, int... kIndices>
 void run_window_rows(const TileTask& task, const std::int32_t* offsets, int rows,
                      std::integer_sequence<int, kIndices...>) {
-  static constexpr WindowTileFunction kTable[] = {window_rows_tile<kIndices + 1, kStrips>...};
+  static constexpr WindowTileFunction kTable[] = {window_rows_tile<kIndices + 1, kPanels>...};
   kTable[rows - 1](task, offsets);
 }
 
-void window_columns(const TileTask& task, const std::int32_t* offsets, int rows, int strips) {
+void window_columns(const TileTask& task, const std::int32_t* offsets, int rows, int panels) {
   constexpr auto kRowIndices = std::make_integer_sequence<int, kTileRows>();
-  if (strips == kTileStrips) return run_window_columns<kTileStrips>(task, offsets, rows, kRowIndices);
+  if (panels == kTilePanels) return run_window_columns<kTilePanels>(task, offsets, rows, kRowIndices);
   run_window_columns<1>(task, offsets, rows, kRowIndices);
 }
 
-void window_rows(const TileTask& task, const std::int32_t* offsets, int rows, int strips) {
+void window_rows(const TileTask& task, const std::int32_t* offsets, int rows, int panels) {
   constexpr auto kRowIndices = std::make_integer_sequence<int, kTileRows>();
-  if (strips == kTileStrips) return run_window_rows<kTileStrips>(task, offsets, rows, kRowIndices);
+  if (panels == kTilePanels) return run_window_rows<kTilePanels>(task, offsets, rows, kRowIndices);
   run_window_rows<1>(task, offsets, rows, kRowIndices);
 }

@@ -26,7 +26,7 @@ HWY_INLINE Range without_zeros_at_ends(std::int64_t depth, std::int64_t step, co
   return terms;
 }
 
-Range terms_of_panel(const TileTask& task, int rows) {
+Range terms_of_row_panel(const TileTask& task, int rows) {
   if (task.a_row_stride == 1) {
     return without_zeros_at_ends(
         task.depth, 1, [&](std::int64_t k) { return all_zero(task.a + k * task.a_step, 1, 0, rows); });
@@ -37,9 +37,9 @@ Range terms_of_panel(const TileTask& task, int rows) {
   });
 }
 
-Range terms_of_strips(const TileTask& task, int strips) {
+Range terms_of_panels(const TileTask& task, int panels) {
   return without_zeros_at_ends(task.depth, 1, [&](std::int64_t k) {
-    return all_zero(task.b + k * task.b_step, strips, task.b_strip_stride, 16);
+    return all_zero(task.b + k * task.b_step, panels, task.b_panel_stride, 16);
   });
 }
 

@@ -1,6 +1,6 @@
 // Dots over all outputs of all images, one block of 256 terms after the other. A block's images are copied
 // into grids (window_grid.cc), of which only as many are kept as a block can touch; the block's part of the
-// other side is packed into strips. Then each tile (planes or taps by strips) takes the whole block from the
+// other side is packed into panels. Then each tile (planes or taps by panels) takes the whole block from the
 // nearest caches. Scratch holds the sums of the open group and of all finished groups, tile after tile.
 // Channels-last images go to channels_last_gradient.cc.
 #include <algorithm>
@@ -11,13 +11,13 @@
 #include "dgx/kernels/fold_order.h"
 #include "kernel_table.h"
 #include "packing.h"
-#include "panels.h"
+#include "row_panels.h"
 
 namespace dgx::kernels::cpu {
 namespace {
 
 /// Rounded up to whole cache lines.
-std::int64_t in_lines(std::int64_t floats) { return strip_count(floats) * kStripWidth; }
+std::int64_t in_lines(std::int64_t floats) { return panel_count(floats) * kPanelWidth; }
 
 }  // namespace
 
@@ -119,7 +119,7 @@ void WindowGradientRunner::load(std::int64_t begin, std::int64_t end) {
   }
 }
 
-/// Packs the other side's strips of terms [begin, end). The terms of one row of outputs are one run, or those
+/// Packs the other side's panels of terms [begin, end). The terms of one row of outputs are one run, or those
 /// of a whole image if its rows are contiguous.
 void WindowGradientRunner::pack(std::int64_t begin, std::int64_t end) {
   const std::int64_t width = form_.columns.outputs;
@@ -131,8 +131,8 @@ void WindowGradientRunner::pack(std::int64_t begin, std::int64_t end) {
     const std::int64_t at = k % outputs;
     const float* from = other_ + form_.other_images[static_cast<std::size_t>(k / outputs)] +
                         at / width * form_.other_row + at % width * form_.other_column;
-    pack_strips(kernels_, {from, form_.other_column, form_.other_step}, stop - k, form_.count,
-                packed_ + (k - begin) * kStripWidth, kDotBlock * kStripWidth);
+    pack_panels(kernels_, {from, form_.other_column, form_.other_step}, stop - k, form_.count,
+                packed_ + (k - begin) * kPanelWidth, kDotBlock * kPanelWidth);
     k = stop;
   }
 }
@@ -141,21 +141,21 @@ void WindowGradientRunner::pack(std::int64_t begin, std::int64_t end) {
 template <class Visit>
 void WindowGradientRunner::for_each_tile(Visit visit) const {
   const std::int64_t planes = end_ - first_;
-  const Panels panels(along_taps_ ? form_.columns.taps : planes, kernels_.tile_rows);
+  const RowPanels row_panels(along_taps_ ? form_.columns.taps : planes, kernels_.tile_rows);
   const std::int64_t others = along_taps_ ? planes * form_.rows.taps : gradient_.taps();
-  const std::int64_t strips = strip_count(form_.count);
+  const std::int64_t panels = panel_count(form_.count);
   std::int64_t at = 0;
-  for (std::int64_t p = 0; p < panels.count; ++p) {
+  for (std::int64_t p = 0; p < row_panels.count; ++p) {
     for (std::int64_t other = 0; other < others; ++other) {
       Tile tile;
-      tile.height = panels.height(p);
-      tile.plane = along_taps_ ? other / form_.rows.taps : panels.first_row(p);
+      tile.height = row_panels.height(p);
+      tile.plane = along_taps_ ? other / form_.rows.taps : row_panels.first_row(p);
       tile.row_tap = along_taps_ ? other % form_.rows.taps : other / form_.columns.taps;
-      tile.column_tap = along_taps_ ? panels.first_row(p) : other % form_.columns.taps;
-      for (tile.strip = 0; tile.strip < strips; tile.strip += kernels_.tile_strips) {
-        tile.strips = static_cast<int>(std::min<std::int64_t>(kernels_.tile_strips, strips - tile.strip));
+      tile.column_tap = along_taps_ ? row_panels.first_row(p) : other % form_.columns.taps;
+      for (tile.panel = 0; tile.panel < panels; tile.panel += kernels_.tile_panels) {
+        tile.panels = static_cast<int>(std::min<std::int64_t>(kernels_.tile_panels, panels - tile.panel));
         visit(tile, at);
-        at += tile.height * tile.strips * kStripWidth;
+        at += tile.height * tile.panels * kPanelWidth;
       }
     }
   }
@@ -168,29 +168,29 @@ void WindowGradientRunner::multiply(std::int64_t begin, std::int64_t end) {
   TileTask task;
   task.depth = end - begin;
   task.a_row_stride = along_taps_ ? grid.tap(0, 1) - grid.tap(0, 0) : grid.plane_stride();
-  task.b_strip_stride = kDotBlock * kStripWidth;
-  task.out_strip_stride = kStripWidth;
+  task.b_panel_stride = kDotBlock * kPanelWidth;
+  task.out_panel_stride = kPanelWidth;
   task.accumulate = closes && begin >= kDotGroupPositions;
   for_each_tile([&](const Tile& tile, std::int64_t at) {
     task.a = grids_ + tile.plane * grid.plane_stride() + grid.tap(tile.row_tap, tile.column_tap);
-    task.b = packed_ + tile.strip * task.b_strip_stride;
+    task.b = packed_ + tile.panel * task.b_panel_stride;
     task.group = begin % kDotGroupPositions == 0 ? nullptr : groups_ + at;
     task.out = (closes ? totals_ : groups_) + at;
-    task.out_row_stride = tile.strips * kStripWidth;
-    kernels_.window_rows(task, offsets_.data(), tile.height, tile.strips);
+    task.out_row_stride = tile.panels * kPanelWidth;
+    kernels_.window_rows(task, offsets_.data(), tile.height, tile.panels);
   });
 }
 
 void WindowGradientRunner::write(float* out) const {
   for_each_tile([&](const Tile& tile, std::int64_t at) {
     const std::int64_t columns =
-        std::min<std::int64_t>(tile.strips * kStripWidth, form_.count - tile.strip * kStripWidth);
+        std::min<std::int64_t>(tile.panels * kPanelWidth, form_.count - tile.panel * kPanelWidth);
     for (int i = 0; i < tile.height; ++i) {
-      const float* from = totals_ + at + i * tile.strips * kStripWidth;
+      const float* from = totals_ + at + i * tile.panels * kPanelWidth;
       const std::int64_t plane = first_ + tile.plane + (along_taps_ ? 0 : i);
       float* to = out + form_.out_planes[static_cast<std::size_t>(plane)] + tile.row_tap * form_.out_row_tap +
                   (tile.column_tap + (along_taps_ ? i : 0)) * form_.out_column_tap +
-                  tile.strip * kStripWidth * form_.out_step;
+                  tile.panel * kPanelWidth * form_.out_step;
       for (std::int64_t c = 0; c < columns; ++c) to[c * form_.out_step] = from[c];
     }
   });

@@ -1,7 +1,7 @@
 // A convolution without a matrix of its windows (im2col). The image is copied once into a grid
 // (window_grid.cc), in which the operands of neighbouring outputs are adjacent for every term, so that tiles
-// can read it. The loops go over pairs of strips of 16 outputs, then panels of packed weights, then all terms
-// in order, at offsets from a table. Outputs between the grid's rows are computed too, and dropped.
+// can read it. The loops go over pairs of panels of 16 outputs, then row panels of packed weights, then all
+// terms in order, at offsets from a table. Outputs between the grid's rows are computed too, and dropped.
 // Channels-last images go to channels_last_product.cc.
 #include <algorithm>
 #include <cstring>
@@ -10,7 +10,7 @@
 #include "dgx/kernels/cpu/channels_last.h"
 #include "dgx/kernels/fold_order.h"
 #include "kernel_table.h"
-#include "panels.h"
+#include "row_panels.h"
 
 namespace dgx::kernels::cpu {
 namespace {
@@ -44,14 +44,14 @@ std::int64_t WindowProduct::columns() const {
   return (form_.rows.outputs - 1) * grid_.row_stride() + form_.columns.outputs;
 }
 
-std::int64_t WindowProduct::strips() const { return in_lines(columns()) / kWidth; }
+std::int64_t WindowProduct::panels() const { return in_lines(columns()) / kWidth; }
 
-std::int64_t WindowProduct::most_parts() const { return channels_last_ ? channels_last_->lines() : strips(); }
+std::int64_t WindowProduct::most_parts() const { return channels_last_ ? channels_last_->lines() : panels(); }
 
 std::int64_t WindowProduct::scratch_size() const {
   if (channels_last_) return channels_last_->scratch_size();
   return weights_size(*this) + grid_size(*this) +
-         static_cast<std::int64_t>(form_.out_rows.size()) * strips() * kWidth;
+         static_cast<std::int64_t>(form_.out_rows.size()) * panels() * kWidth;
 }
 
 WindowProductRunner::WindowProductRunner(const WindowProduct& product, float* scratch)
@@ -69,15 +69,15 @@ WindowProductRunner::WindowProductRunner(const WindowProduct& product, float* sc
 
 WindowProductRunner::~WindowProductRunner() = default;
 
-/// Packs the weights panel after panel, each [term][row].
+/// Packs the weights row panel after row panel, each [term][row].
 void WindowProductRunner::set_weights(const float* weights) {
   if (channels_last_) return channels_last_->set_weights(weights);
   const WindowProductForm& form = product_.form();
-  const Panels panels(static_cast<std::int64_t>(form.weight_rows.size()), kernels_.tile_rows);
+  const RowPanels row_panels(static_cast<std::int64_t>(form.weight_rows.size()), kernels_.tile_rows);
   float* to = weights_;
-  for (std::int64_t p = 0; p < panels.count; ++p) {
-    const std::int64_t* const rows = form.weight_rows.data() + panels.first_row(p);
-    const int height = panels.height(p);
+  for (std::int64_t p = 0; p < row_panels.count; ++p) {
+    const std::int64_t* const rows = form.weight_rows.data() + row_panels.first_row(p);
+    const int height = row_panels.height(p);
     for (const WindowProductForm::Term& term : form.terms) {
       for (int i = 0; i < height; ++i) *to++ = weights[rows[i] + term.weight];
     }
@@ -91,25 +91,26 @@ void WindowProductRunner::set_image(const float* image) {
 
 /// Computes a tile over all blocks of its terms. The sum of an unfinished group is kept in a local tile; `to`
 /// holds the sum of the groups before.
-void WindowProductRunner::tile(std::int64_t panel, std::int64_t strip, int strips, float* to,
+void WindowProductRunner::tile(std::int64_t row_panel, std::int64_t panel, int panels, float* to,
                                std::int64_t leading) const {
-  const Panels panels(static_cast<std::int64_t>(product_.form().weight_rows.size()), kernels_.tile_rows);
+  const RowPanels row_panels(static_cast<std::int64_t>(product_.form().weight_rows.size()),
+                             kernels_.tile_rows);
   const auto depth = static_cast<std::int64_t>(product_.offsets().size());
-  const int height = panels.height(panel);
+  const int height = row_panels.height(row_panel);
   alignas(64) float group[32 * kWidth];
   TileTask task;
-  task.b = image_ + strip * kWidth;
+  task.b = image_ + panel * kWidth;
   task.a_row_stride = 1;
-  task.out_strip_stride = kWidth;
+  task.out_panel_stride = kWidth;
   for (std::int64_t k = 0; k < depth; k += kDotBlock) {
     const bool closes = (k + kDotBlock) % kDotGroupPositions == 0 || k + kDotBlock >= depth;
     task.depth = std::min(kDotBlock, depth - k);
-    task.a = weights_ + panels.first_row(panel) * depth + k * height;
+    task.a = weights_ + row_panels.first_row(row_panel) * depth + k * height;
     task.group = k % kDotGroupPositions == 0 ? nullptr : group;
     task.accumulate = closes && k >= kDotGroupPositions;
     task.out = closes ? to : group;
-    task.out_row_stride = closes ? leading : strips * kWidth;
-    kernels_.window_columns(task, product_.offsets().data() + k, height, strips);
+    task.out_row_stride = closes ? leading : panels * kWidth;
+    kernels_.window_columns(task, product_.offsets().data() + k, height, panels);
   }
 }
 
@@ -118,16 +119,18 @@ void WindowProductRunner::run(std::int64_t part, std::int64_t parts, float* out)
   const std::int64_t first = part * all / parts;
   const std::int64_t end = (part + 1) * all / parts;
   if (channels_last_) return channels_last_->run(first, end, out);
-  run_strips(first, end, out);
+  run_panels(first, end, out);
 }
 
-void WindowProductRunner::run_strips(std::int64_t first, std::int64_t end, float* out) {
-  const Panels panels(static_cast<std::int64_t>(product_.form().weight_rows.size()), kernels_.tile_rows);
-  const std::int64_t leading = product_.strips() * kWidth;
-  for (std::int64_t strip = first; strip < end; strip += kernels_.tile_strips) {
-    const int strips = static_cast<int>(std::min<std::int64_t>(kernels_.tile_strips, end - strip));
-    for (std::int64_t panel = 0; panel < panels.count; ++panel) {
-      tile(panel, strip, strips, outputs_ + panels.first_row(panel) * leading + strip * kWidth, leading);
+void WindowProductRunner::run_panels(std::int64_t first, std::int64_t end, float* out) {
+  const RowPanels row_panels(static_cast<std::int64_t>(product_.form().weight_rows.size()),
+                             kernels_.tile_rows);
+  const std::int64_t leading = product_.panels() * kWidth;
+  for (std::int64_t panel = first; panel < end; panel += kernels_.tile_panels) {
+    const int panels = static_cast<int>(std::min<std::int64_t>(kernels_.tile_panels, end - panel));
+    for (std::int64_t row_panel = 0; row_panel < row_panels.count; ++row_panel) {
+      tile(row_panel, panel, panels, outputs_ + row_panels.first_row(row_panel) * leading + panel * kWidth,
+           leading);
     }
   }
   write(first * kWidth, std::min(product_.columns(), end * kWidth), out);
@@ -137,7 +140,7 @@ void WindowProductRunner::run_strips(std::int64_t first, std::int64_t end, float
 /// outputs are dropped.
 void WindowProductRunner::write(std::int64_t first, std::int64_t end, float* out) const {
   const WindowProductForm& form = product_.form();
-  const std::int64_t leading = product_.strips() * kWidth;
+  const std::int64_t leading = product_.panels() * kWidth;
   const std::int64_t stride = product_.grid().row_stride();
   const std::int64_t width = form.columns.outputs;
   // Rows of outputs that are contiguous on both sides are copied as one.

@@ -176,7 +176,7 @@ TEST_CASE("a fused step gives the bits of the definition where weights stay pack
       network.optimizer = optimizer;
       INFO(sizes[0] << " inputs, " << sizes[1] << " hidden, " << optimizer);
       const auto plan = executor_of(network.step_program(), network, Samples(network), 1)->explain();
-      REQUIRE(plan.find("in strips") != std::string::npos);
+      REQUIRE(plan.find("in panels") != std::string::npos);
       check_network(network, 2);
     }
   }

@@ -201,7 +201,7 @@ TEST_CASE("a product of operands with zeros at the ends of their rows or columns
   }
 }
 
-TEST_CASE("packed operands, strip outputs and parts give the bits of the whole product") {
+TEST_CASE("packed operands, panel outputs and parts give the bits of the whole product") {
   const MatmulShape shape = {61, 85, 4200};
   const Operand a(shape.rows, shape.depth, Order::kRowMajor, 3, Values::kNormal);
   for (const Order order : kOrders) {
@@ -210,9 +210,9 @@ TEST_CASE("packed operands, strip outputs and parts give the bits of the whole p
     with_every_instruction_set([&](auto) {
       Floats packed(static_cast<std::size_t>(PackedMatrix::size(shape.depth, shape.columns)));
       pack(b.matrix, shape.depth, shape.columns, 0, 2, packed.data());
-      pack(b.matrix, shape.depth, shape.columns, 2, strip_count(shape.columns), packed.data());
-      Floats strips(static_cast<std::size_t>(PackedMatrix::size(shape.rows, shape.columns)), 7.0F);
-      const Output output = Output::strips(strips.data(), shape.rows);
+      pack(b.matrix, shape.depth, shape.columns, 2, panel_count(shape.columns), packed.data());
+      Floats panels(static_cast<std::size_t>(PackedMatrix::size(shape.rows, shape.columns)), 7.0F);
+      const Output output = Output::panels(panels.data(), shape.rows);
       Scratch scratch;
       for (const Part part : {Part{0, 20, 0, 85}, Part{20, 61, 0, 48}, Part{20, 61, 48, 85}}) {
         matmul(shape, a.matrix, PackedMatrix{packed.data(), shape.depth, shape.columns}, output, part, {},
@@ -221,11 +221,11 @@ TEST_CASE("packed operands, strip outputs and parts give the bits of the whole p
       Floats c;
       for (std::int64_t r = 0; r < shape.rows; ++r) {
         for (std::int64_t j = 0; j < shape.columns; ++j) {
-          c.push_back(strips[static_cast<std::size_t>(j / 16 * strip_stride(shape.rows) + r * 16 + j % 16)]);
+          c.push_back(panels[static_cast<std::size_t>(j / 16 * panel_stride(shape.rows) + r * 16 + j % 16)]);
         }
       }
       CHECK(first_difference(c, expected) == -1);
-      CHECK(strips.back() == 7.0F);  // a lane beyond the last column is not written
+      CHECK(panels.back() == 7.0F);  // a lane beyond the last column is not written
     });
   }
 }

@@ -13,7 +13,7 @@ namespace dgx::kernels::cpu {
 /// Window products on operands in channels-last layout (the channels of a position are adjacent in memory):
 /// the fast form of the products of window.h.
 ///
-/// A strip of outputs is then 16 channels of one position, a tile some neighbouring positions of a line, and
+/// A panel of outputs is then 16 channels of one position, a tile some neighbouring positions of a line, and
 /// a term's numbers at these positions are evenly spaced in the operand itself. Tiles read it in place: there
 /// is no grid, no copy, and nothing is computed between lines. Terms outside are left out: with a zero on one
 /// side and a finite number on the other, a term can only change the sign of a zero sum, which the addition
@@ -99,7 +99,7 @@ class ChannelsLastProductRunner {
   void run(std::int64_t first, std::int64_t end, float* out) const;
 
  private:
-  struct Panel {
+  struct RowPanel {
     const ColumnPhase* phase = nullptr;
     std::int64_t first = 0;  ///< the first of its outputs, counted within the phase
     int height = 0;
@@ -107,26 +107,26 @@ class ChannelsLastProductRunner {
   struct TileRuns {
     std::size_t begin = 0, end = 0;
   };
-  void find_runs(const ChannelsLastProduct::LineKind& kind, const Panel& panel, std::size_t block);
+  void find_runs(const ChannelsLastProduct::LineKind& kind, const RowPanel& row_panel, std::size_t block);
   [[nodiscard]] WindowRun::Rows rows_of(const WindowRun& run, int height) const;
   bool joins(WindowRun& last, const WindowRun& run) const;
   void fetch_ahead(std::int64_t line, float* out) const;
-  void tile(std::int64_t line, std::size_t number, std::int64_t strip, int strips, float* out) const;
+  void tile(std::int64_t line, std::size_t number, std::int64_t panel, int panels, float* out) const;
 
   const ChannelsLastProduct& product_;
   const KernelTable& kernels_;
   float* weights_;
   const float* image_ = nullptr;
   bool all_terms_ = false;  // a weight is not finite: no term may be left out
-  std::vector<Panel> panels_;
+  std::vector<RowPanel> row_panels_;
   std::vector<WindowRun> runs_;
-  std::vector<TileRuns> tile_runs_;  // indexed by line kind, panel and block
+  std::vector<TileRuns> tile_runs_;  // indexed by line kind, row panel and block
 };
 
 /// A WindowGradientForm with both sides channels last.
 class ChannelsLastGradient {
  public:
-  /// Null if the form is filled with anything but 0, divides columns, or has other columns than whole strips
+  /// Null if the form is filled with anything but 0, divides columns, or has other columns than whole panels
   /// side by side; or if its planes are not evenly spaced.
   [[nodiscard]] static std::shared_ptr<const ChannelsLastGradient> of(const WindowGradientForm& form);
   /// Number of terms of an element.
@@ -137,9 +137,9 @@ class ChannelsLastGradient {
  private:
   friend class ChannelsLastGradientRunner;
   enum class Tiles : std::uint8_t {
-    kOfPlanes,       ///< one tap; rows are planes, strips the other side's columns
-    kTapsAreRows,    ///< rows are one plane at three taps, strips the other side's columns
-    kTapsAreStrips,  ///< rows are the other side's columns, strips one strip of planes at three taps
+    kOfPlanes,       ///< one tap; rows are planes, panels the other side's columns
+    kTapsAreRows,    ///< rows are one plane at three taps, panels the other side's columns
+    kTapsArePanels,  ///< rows are the other side's columns, panels one panel of planes at three taps
   };
   [[nodiscard]] Tiles tiles_of(std::int64_t first, std::int64_t end, int tap_rows) const;
   [[nodiscard]] std::int64_t set_size(std::int64_t planes) const;

@@ -35,21 +35,21 @@ struct MatmulShape {
   std::int64_t depth = 0;
 };
 
-/// Columns per strip, the unit in which columns are handled, packed and split.
-inline constexpr std::int64_t kStripWidth = 16;
-[[nodiscard]] constexpr std::int64_t strip_count(std::int64_t columns) {
-  return ceil_div(columns, kStripWidth);
+/// Columns per panel, the unit in which columns are handled, packed and split.
+inline constexpr std::int64_t kPanelWidth = 16;
+[[nodiscard]] constexpr std::int64_t panel_count(std::int64_t columns) {
+  return ceil_div(columns, kPanelWidth);
 }
 
-/// Floats from one strip of a packed matrix to the next: 16 per row of the matrix, plus padding where a
-/// multiple of a large power of two would put all strips into the same few cache sets.
-[[nodiscard]] constexpr std::int64_t strip_stride(std::int64_t depth) {
-  return (depth + (depth >= 256 && depth % 64 == 0 ? 16 : 0)) * kStripWidth;
+/// Floats from one panel of a packed matrix to the next: 16 per row of the matrix, plus padding where a
+/// multiple of a large power of two would put all panels into the same few cache sets.
+[[nodiscard]] constexpr std::int64_t panel_stride(std::int64_t depth) {
+  return (depth + (depth >= 256 && depth % 64 == 0 ? 16 : 0)) * kPanelWidth;
 }
 
-/// A matrix [depth, columns] in strips: element (k, c) is data[c / 16 * strip_stride(depth) + k * 16 + c %
+/// A matrix [depth, columns] in panels: element (k, c) is data[c / 16 * panel_stride(depth) + k * 16 + c %
 /// 16]. As operand B it needs no packing, so a weight kept in this form across steps is never packed again; a
-/// product can be written in this form too (Output::strips), so the weight's gradient and update are in it as
+/// product can be written in this form too (Output::panels), so the weight's gradient and update are in it as
 /// well. `pack` writes zeros into the lanes beyond the last column; no result depends on them.
 struct PackedMatrix {
   const float* data = nullptr;
@@ -58,48 +58,48 @@ struct PackedMatrix {
 
   /// Floats that a packed [depth, columns] takes.
   [[nodiscard]] static constexpr std::int64_t size(std::int64_t depth, std::int64_t columns) {
-    return strip_count(columns) * strip_stride(depth);
+    return panel_count(columns) * panel_stride(depth);
   }
 };
 
-/// Packs strips [first_strip, end_strip) of b [depth, columns] into `packed`, which holds PackedMatrix::size
-/// floats and is indexed from strip 0. Threads may pack disjoint strips of one matrix.
-void pack(Matrix b, std::int64_t depth, std::int64_t columns, std::int64_t first_strip,
-          std::int64_t end_strip, float* packed);
+/// Packs panels [first_panel, end_panel) of b [depth, columns] into `packed`, which holds PackedMatrix::size
+/// floats and is indexed from panel 0. Threads may pack disjoint panels of one matrix.
+void pack(Matrix b, std::int64_t depth, std::int64_t columns, std::int64_t first_panel,
+          std::int64_t end_panel, float* packed);
 
-/// The destination of C: element (r, c) is data[r * row_stride + c / 16 * strip_stride + c % 16]. Only
-/// elements of C are written; the lanes of a last, partial strip beyond its columns are left alone.
+/// The destination of C: element (r, c) is data[r * row_stride + c / 16 * panel_stride + c % 16]. Only
+/// elements of C are written; the lanes of a last, partial panel beyond its columns are left alone.
 struct Output {
   float* data = nullptr;
   std::int64_t row_stride = 0;
-  std::int64_t strip_stride = kStripWidth;
+  std::int64_t panel_stride = kPanelWidth;
 
   /// C row-major, rows `leading` floats apart.
   [[nodiscard]] static Output row_major(float* data, std::int64_t leading) {
-    return {data, leading, kStripWidth};
+    return {data, leading, kPanelWidth};
   }
   /// C as a PackedMatrix of depth `rows`.
-  [[nodiscard]] static Output strips(float* data, std::int64_t rows) {
-    return {data, kStripWidth, dgx::kernels::cpu::strip_stride(rows)};
+  [[nodiscard]] static Output panels(float* data, std::int64_t rows) {
+    return {data, kPanelWidth, dgx::kernels::cpu::panel_stride(rows)};
   }
 };
 
 /// Called once for each finished region of C, in no promised order, by the thread that called matmul, while
-/// the region is in its nearest caches: about a hundred rows by one or two strips. May change C there (bias,
+/// the region is in its nearest caches: about a hundred rows by one or two panels. May change C there (bias,
 /// mask, activation) and anything else (an update). `row` and `column` are those of the whole C; `column` is
 /// a multiple of 16.
 struct Epilogue {
   void (*function)(void* context, std::int64_t row, std::int64_t rows, std::int64_t column,
                    std::int64_t columns) = nullptr;
   void* context = nullptr;
-  /// A hint: matrices in strips (as Output::strips lays them out, strips `ahead_stride` floats apart) whose
+  /// A hint: matrices in panels (as Output::panels lays them out, panels `ahead_stride` floats apart) whose
   /// elements in the region the epilogue will touch. They are prefetched while the region is computed. The
   /// first null ends the list.
   std::array<const float*, 4> ahead{};
   std::int64_t ahead_stride = 0;
 };
 
-/// A half-open region of C; column_begin is a multiple of kStripWidth, column_end too or the last column's
+/// A half-open region of C; column_begin is a multiple of kPanelWidth, column_end too or the last column's
 /// end.
 struct Part {
   std::int64_t row_begin = 0;

@@ -82,7 +82,7 @@ class WindowGrid {
   [[nodiscard]] std::int64_t planes() const { return static_cast<std::int64_t>(planes_.size()); }
   [[nodiscard]] std::int64_t plane_stride() const { return plane_stride_; }
   [[nodiscard]] std::int64_t row_stride() const { return columns_.row_stride(); }
-  /// Floats of a grid of `planes` planes, including those that the last strip reads beyond its end.
+  /// Floats of a grid of `planes` planes, including those that the last panel reads beyond its end.
   [[nodiscard]] std::int64_t size(std::int64_t planes) const { return planes * plane_stride_ + 64; }
   /// Offset in the grid at which the first output meets these taps in plane 0.
   [[nodiscard]] std::int64_t tap(std::int64_t row_tap, std::int64_t column_tap) const;
@@ -130,9 +130,9 @@ class WindowProduct {
   /// Indexed by term: the grid offset of its plane and taps for the first output.
   [[nodiscard]] const std::vector<std::int32_t>& offsets() const { return offsets_; }
   /// Number of columns of an image's outputs laid out like the grid, with rows at its stride, and of the
-  /// strips that hold them.
+  /// panels that hold them.
   [[nodiscard]] std::int64_t columns() const;
-  [[nodiscard]] std::int64_t strips() const;
+  [[nodiscard]] std::int64_t panels() const;
   /// Floats of scratch that a runner needs.
   [[nodiscard]] std::int64_t scratch_size() const;
 
@@ -157,8 +157,8 @@ class WindowProductRunner {
   void run(std::int64_t part, std::int64_t parts, float* out);
 
  private:
-  void run_strips(std::int64_t first, std::int64_t end, float* out);
-  void tile(std::int64_t panel, std::int64_t strip, int strips, float* to, std::int64_t leading) const;
+  void run_panels(std::int64_t first, std::int64_t end, float* out);
+  void tile(std::int64_t row_panel, std::int64_t panel, int panels, float* to, std::int64_t leading) const;
   void write(std::int64_t first, std::int64_t end, float* out) const;
 
   const WindowProduct& product_;
@@ -236,8 +236,8 @@ class WindowGradientRunner {
   struct Tile {
     std::int64_t plane = 0, row_tap = 0, column_tap = 0;  ///< those of its first row
     int height = 0;
-    std::int64_t strip = 0;
-    int strips = 0;
+    std::int64_t panel = 0;
+    int panels = 0;
   };
   template <class Visit>
   void for_each_tile(Visit visit) const;

@@ -5,7 +5,7 @@
 namespace dgx::kernels::cpu {
 
 /// A run of consecutive terms t of a tile that reads its operands in place (channels_last.h). Element (i, t)
-/// of A is at a + i * a_row_stride + t * a_step from the tile's A; lane l of a strip of B is at b + t *
+/// of A is at a + i * a_row_stride + t * a_step from the tile's A; lane l of a panel of B is at b + t *
 /// b_step + l from the tile's B.
 struct WindowRun {
   enum class Rows : std::uint8_t {
