@@ -143,6 +143,8 @@ struct Product {
                                             a.row_stride == 1 ? kDirectTransposedUses : kDirectUses,
                                             a.row_stride == 1 ? a.column_stride : a.row_stride);
   bool far_output = shape.rows * shape.columns >= kFarOutput;
+  std::int64_t ahead_matrices =
+      std::find(epilogue.ahead.begin(), epilogue.ahead.end(), nullptr) - epilogue.ahead.begin();
 
   [[nodiscard]] std::int64_t first_row(std::int64_t row_panel) const {
     return part.row_begin + row_panels.first_row(row_panel);
@@ -206,9 +208,7 @@ Fetcher next_block_of_a(const Product& product, const Block& at) {
 void fetch_ahead(const Product& product, const Block& at, const TilePanels& panels, std::int64_t row_panel,
                  TileTask& task) {
   const Epilogue& epilogue = product.epilogue;
-  const auto matrices =
-      std::find(epilogue.ahead.begin(), epilogue.ahead.end(), nullptr) - epilogue.ahead.begin();
-  if (matrices == 0 || at.depth.end < product.shape.depth) return;
+  const std::int64_t matrices = product.ahead_matrices;
   const std::int64_t per_run = std::max<std::int64_t>(1, at.row_panels.size() / (matrices * panels.count));
   const std::int64_t run = row_panel / per_run;
   task.ahead = nullptr;
@@ -248,8 +248,10 @@ void finish_tile(const Product& product, const Block& at, const TilePanels& pane
   task.accumulate = at.group.begin > 0;
   if (product.far_output) {
     // The destination arrives while the tile is computed.
+    const std::int64_t row_stride = c.row_stride;
     for (int s = 0; s < panels.count; ++s) {
-      for (int i = 0; i < height; ++i) __builtin_prefetch(to + s * c.panel_stride + i * c.row_stride, 1, 3);
+      const float* row = to + s * c.panel_stride;
+      for (int i = 0; i < height; ++i, row += row_stride) __builtin_prefetch(row, 1, 3);
     }
   }
   if (panels.last_width == kPanelWidth) {
@@ -277,10 +279,14 @@ void run_panels(const Product& product, const Block& at, const TilePanels& panel
       (partial ? at.panels.partial : at.panels.data + panels.first * at.panels.panel_stride) +
       (at.depth.begin - at.group.begin) * task.b_step;
   const float* packed = product.buffers.a.at_least(0);
+  // Decided once, since a tile of a shallow product takes only some hundred cycles.
+  const std::int64_t depth = at.depth.size();
+  const bool begins_group = at.begins_group(), ends_group = at.ends_group();
+  const bool fetches_ahead = product.ahead_matrices > 0 && at.depth.end == product.shape.depth;
   for (std::int64_t row_panel = at.row_panels.begin; row_panel < at.row_panels.end; ++row_panel) {
     const std::int64_t within = row_panel - at.row_panels.begin;
-    task.depth = at.depth.size();
-    fetch_ahead(product, at, panels, within, task);
+    task.depth = depth;
+    if (fetches_ahead) fetch_ahead(product, at, panels, within, task);
     fetcher.fetch_some();
     const int height = product.row_panels.height(row_panel);
     const Matrix a = product.pack_a ? Matrix{packed, 1, height} : row_panel_of_a(product, at, row_panel);
@@ -288,9 +294,9 @@ void run_panels(const Product& product, const Block& at, const TilePanels& panel
     task.b = b;
     task.a_row_stride = a.row_stride;
     task.a_step = a.column_stride;
-    task.group = at.begins_group() ? nullptr : group;
+    task.group = begins_group ? nullptr : group;
     zeros.leave_out(product.kernels, task, static_cast<std::size_t>(within), height, panels.count);
-    if (at.ends_group()) {
+    if (ends_group) {
       finish_tile(product, at, panels, row_panel, task);
     } else {
       task.out = group;
@@ -298,7 +304,7 @@ void run_panels(const Product& product, const Block& at, const TilePanels& panel
       task.out_panel_stride = kPanelWidth;
       product.kernels.tile(task, height, panels.count);
     }
-    packed += height * at.depth.size();
+    packed += height * depth;
     group += height * panels.count * kPanelWidth;
   }
   const Epilogue& epilogue = product.epilogue;
