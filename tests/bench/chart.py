@@ -20,7 +20,7 @@ PARTS = [(r"^step-(?!.*avx)", "Training steps"), (r"^step-.*avx", "Training step
 
 # The first rule whose patterns are found in a row's name and its peer's says what was aimed at (with two threads).
 TARGETS = [(r"^step-.*-avx2$", r"", 1.0), (r"^step-mlp", r"", 2.5), (r"^step-gpt", r"", 2.0), (r"^step-resnet", r"channels last", 1.3),
-           (r"^step-resnet", r"", 1.5), (r"^product-square(?!.*avx)", r"OpenBLAS", 0.95), (r"^product-square(?!.*avx)", r"libtorch", 2.0)]
+           (r"^step-resnet", r"", 1.5), (r"^product-square", r"OpenBLAS", 0.95), (r"^product-square(?!.*avx)", r"libtorch", 2.0)]
 
 LABEL, WIDTH, RIGHT, ROW, HEAD = 330, 420, 70, 17, 30  # pixels
 TICKS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50)
@@ -33,10 +33,20 @@ def target_of(row):
     return None
 
 
+def beside_best(row, rows):
+    """The row beside the best of its peer with as many threads or fewer: a peer whose threads get in each other's way is given one."""
+    peers = [r for r in rows if (r["name"], r["peer_name"]) == (row["name"], row["peer_name"]) and r["threads"] <= row["threads"]]
+    best = (max if row["unit"] == "GF/s" else min)(peers, key=lambda r: r["peer"])
+    if best is row:
+        return row
+    ratio = row["dgx"] / best["peer"] if row["unit"] == "GF/s" else best["peer"] / row["dgx"]
+    return row | {key: best[key] for key in ("peer", "peer_spread") if key in best} | {"ratio": ratio, "peer_name": row["peer_name"] + ", one thread"}
+
+
 def rows_of(pattern, rows):
     own = [row for row in rows if row["ratio"] is not None and re.search(pattern, row["name"])]
     most = {row["name"]: max(r["threads"] for r in own if r["name"] == row["name"]) for row in own}
-    return [row for row in own if row["threads"] == most[row["name"]]]
+    return [beside_best(row, own) for row in own if row["threads"] == most[row["name"]]]
 
 
 def draw_row(picture, y, row, place):

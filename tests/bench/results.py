@@ -1,7 +1,7 @@
 """The records of the benchmarks: results.py [--accept] writes RESULTS.md next to this file, and README's sentence, from results/*.jsonl
 
-Each file is a whole run of one machine: `sh tests/bench/run.sh --json`, whose first line names the machine. The newest run of each machine stays, whatever
-it says. builds.json has the last whole test runs with sanitizers and with clang++. Without --accept nothing is written, and the exit status is 1 if something would change.
+Each file is a whole run of one machine: `sh tests/bench/run.sh --json`, whose first line names the machine, how the peers were weaker ("peer") and which
+parts were measured at another time ("parts"). The newest run of each machine stays, whatever it says. builds.json has the last whole test runs with sanitizers and with clang++. Without --accept nothing is written, and the exit status is 1 if something would change.
 """
 
 import argparse
@@ -23,7 +23,7 @@ Made by `results.py` from the runs in `results/`, each of a machine of two share
 A row is the median of a training step in milliseconds, with half the distance between the quartiles, against a peer in the same run, in turns. The *roof* is the
 share of the machine's own limit that dgx reaches: what the multiply-adds of all dot lines take at the peak, or the bytes that no plan can save at the memory's
 bandwidth, whichever is more, both measured in turns with the steps (`roof.h`). README's words and this page say what the runs say; a run is replaced by a newer
-one of the same machine alone, whether it is better or worse.
+one of the same machine alone, whether it is better or worse. No processor without AVX-512 has been at hand: rows in which both sides are held to AVX2 stand for it.
 """
 
 
@@ -73,6 +73,8 @@ def section(run):
     lines = [f"## {machine['machine']}", "", f"Commit {machine['commit']}, {machine['date']}; instruction sets: {', '.join(machine['instruction_sets'])}."]
     if "peer" in machine:
         lines.append(f"The peers of this run were weaker than today's: {machine['peer']}.")
+    if "parts" in machine:
+        lines.append(f"{machine['parts']}.")
     if run.peaks():
         lines += ["", "| limit | one thread | two threads |", "| --- | --- | --- |"]
         for name in dict.fromkeys(row["name"] for row in run.peaks()):
@@ -100,7 +102,8 @@ def sentence(runs):
         threads = "one thread" if row["threads"] == 1 else "two threads"
         return f"{ratio:.2f} times ({NAMES.get(case, case)}, {threads}{', AVX2' if avx2 else ''}, against {row['peer_name']}, on {','.join(machine[:2])})"
 
-    return f"Over {len(runs)} machines, a step is from {words(low, slow, slow_row)} to {words(high, fast, fast_row)} as fast as its peer in the same run."
+    weaker = sum("peer" in run.machine for run in runs)
+    return f"Over {len(runs)} machines, {weaker} of them measured beside weaker peers, a step is from {words(low, slow, slow_row)} to {words(high, fast, fast_row)} as fast as its peer in the same run."
 
 
 def readme_with(text, runs):
