@@ -113,7 +113,7 @@ BECOMES = {
     "rad2deg": "x (180 / pi)",
     "sinc": "select(x eq 0, 1, sin(pi x) / (pi x))",
     "pow": "whole c of at most 64 in size: products, the binary digits of the size after the first, from the highest, each a square and for 1 a product with x; "
-           "1 / that for c below 0; 1/2: sqrt x; -1/2: 1/sqrt x; other numbers: exp(c log x), for whole c of the size, neg for x below 0 and odd c; "
+           "1 / that for c below 0; 1/2: sqrt x; -1/2: 1/sqrt x; other numbers: exp(c log x), for whole c of the size, neg for x below 0 and odd c, for infinite c of the size, 1 where that is 1; "
            "a number to a tensor: exp(other log c); tensors to tensors, f32: exp(y log x), 1 where y is 0, for whole y of the size of x, neg for x below 0 and odd y",
     "addcmul": "fma(tensor1, tensor2, x); with value fma(value, tensor1 tensor2, x)",
     "addcdiv": "fma(value, tensor1 / tensor2, x)",

@@ -42,10 +42,12 @@ Expression product_power(const Expression& x, std::int64_t power) {
   return result;
 }
 
-/// exp(c · log x); for a negative x only if c is whole.
+/// exp(c · log x); for a negative x only if c is whole. An infinite c counts as whole and even, as in C's
+/// pow().
 Expression general_power(const Expression& x, double power) {
   const bool whole = std::floor(power) == power;
   const Expression size = exp(static_cast<float>(power) * log(whole ? abs(x) : x));
+  if (std::isinf(power)) return select(compare(ScalarOp::kEq, abs(x), 1.0F), 1.0F, size);
   const bool odd = whole && std::fmod(power, 2.0) != 0;
   return odd ? select(is_below_zero(x), -size, size) : size;
 }
