@@ -259,7 +259,7 @@ BECOMES = {
     "mse_loss": "d d, d = x - target; mean: sum, / count",
     "mse_loss_backward": "(d + d) (g / count)",
     "smooth_l1_loss": "z = |x - target|: select(z lt beta, 0.5 z z / beta, z - 0.5 beta); mean as mse\\_loss",
-    "smooth_l1_loss_backward": "(min(max(d, neg beta), beta) / beta) (g / count)",
+    "smooth_l1_loss_backward": "(min(max(d, neg beta), beta) / beta) (g / count); with beta 0 the first factor is 1 for d above 0, else -1",
     "huber_loss": "z = |x - target|: select(z le delta, 0.5 z z, delta (z - 0.5 delta)); mean as mse\\_loss",
     "huber_loss_backward": "min(max(d, neg delta), delta) (g / count)",
     "soft_margin_loss": "log1p(exp(neg(target x))); mean as mse\\_loss",

@@ -114,7 +114,11 @@ void smooth_l1_loss(Call& call) {
 void smooth_l1_loss_backward(Call& call) {
   const float beta = static_cast<float>(call.number("beta", 1));
   elementwise_loss_backward(call, [&](Pointwise&, const Expression& x, const Expression& t) {
-    return clamped(x - t, beta) / beta;
+    const Expression difference = x - t;
+    if (beta != 0) return clamped(difference, beta) / beta;
+    // The slope of |x − t|. As in libtorch, that of no difference is −1.
+    const Expression falls = select(compare(ScalarOp::kLe, difference, 0.0F), -1.0F, difference);
+    return select(compare(ScalarOp::kGt, difference, 0.0F), 1.0F, falls);
   });
 }
 
