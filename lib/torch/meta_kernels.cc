@@ -1,6 +1,6 @@
 // Functionalisation runs a call that writes into its argument on the meta device first, to check shapes.
 // libtorch has no meta kernel in C++ for a few of these calls; their result has the shape of the argument
-// that they write.
+// that they write. The backward of max() and min() of a whole tensor makes some of them.
 #include <ATen/core/stack.h>
 #include <torch/library.h>
 

@@ -1,12 +1,10 @@
 #include "rewrites.h"
 
 #include <ATen/ATen.h>
-#include <ATen/ExpandUtils.h>
 #include <ATen/FunctionalTensorWrapper.h>
 #include <torch/csrc/jit/ir/ir.h>
 #include <torch/csrc/jit/passes/inliner.h>
 #include <torch/csrc/jit/runtime/operator.h>
-#include <torch/library.h>
 
 #include <map>
 #include <set>
@@ -112,24 +110,6 @@ void rewrite(torch::jit::Block* block) {
     node->replaceWithNewSymbol(found->second);
     node->destroy();
   }
-}
-
-// Functionalisation runs an in-place call on the meta device first, to learn its shape. The operators below
-// have no kernel there, and the backward of max() and min() of a whole tensor calls them.
-at::Tensor& binary_on_meta(const at::Tensor& self, const at::Tensor& other, at::Tensor& out) {
-  out.resize_(at::infer_size(self.sizes(), other.sizes()));
-  return out;
-}
-at::Tensor& unary_on_meta(const at::Tensor& self, at::Tensor& out) {
-  out.resize_(self.sizes());
-  return out;
-}
-
-TORCH_LIBRARY_IMPL(aten, Meta, library) {
-  library.impl("logical_and.out", &binary_on_meta);
-  library.impl("logical_or.out", &binary_on_meta);
-  library.impl("logical_xor.out", &binary_on_meta);
-  library.impl("logical_not.out", &unary_on_meta);
 }
 
 }  // namespace
