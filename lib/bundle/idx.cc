@@ -58,15 +58,14 @@ Result<IdxHeader> parse_header(std::string_view head) {
 }
 
 Result<BulkTensor> parse(BulkTensor file, std::uint64_t bulk_bytes) {
-  const bool packed = is_gzip(as_text(file.bytes()));
-  std::string head(as_text(file.bytes()).substr(0, kMaxHeaderBytes));
+  DGX_TRY(std::string head, copy_head(file.view(), kMaxHeaderBytes));
+  const bool packed = is_gzip(head);
   if (packed) {
-    DGX_TRY(head, inflate_head(as_text(file.bytes()), kMaxHeaderBytes));
+    DGX_TRY(head, inflate_head(file.view(), kMaxHeaderBytes));
   }
   DGX_TRY(const IdxHeader header, parse_header(head));
   if (packed) {
-    DGX_TRY(file,
-            inflate_exactly(as_text(file.bytes()), header.header_bytes + header.data_bytes, bulk_bytes));
+    DGX_TRY(file, inflate_exactly(file.view(), header.header_bytes + header.data_bytes, bulk_bytes));
   }
   const std::uint64_t found = file.bytes().size() - header.header_bytes;
   if (found != header.data_bytes) {

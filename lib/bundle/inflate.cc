@@ -10,10 +10,10 @@
 namespace dgx::bundle {
 namespace {
 
-/// One gzip member, read in pieces; zlib counts in unsigned int.
+/// One gzip member, read in pieces.
 class Inflater {
  public:
-  explicit Inflater(std::string_view content) : rest_(content) {
+  explicit Inflater(const BulkView& content) : content_(content) {
     constexpr int kGzipOnly = 15 + 16;
     ready_ = inflateInit2(&stream_, kGzipOnly) == Z_OK;
   }
@@ -22,22 +22,19 @@ class Inflater {
   ~Inflater() { inflateEnd(&stream_); }
 
   [[nodiscard]] bool ended() const { return ended_; }
-  [[nodiscard]] std::size_t unread() const { return rest_.size(); }
+  [[nodiscard]] std::size_t unread() const { return content_.bytes.size() - at_ + stream_.avail_in; }
 
   /// Fills `out` as far as the member goes; returns the number of bytes.
   Result<std::size_t> fill(char* out, std::size_t size) {
     if (!ready_) return internal_error("zlib cannot start");
     std::size_t filled = 0;
     while (!ended_ && filled < size) {
+      if (stream_.avail_in == 0) DGX_CHECK(read_piece());
       const std::size_t room = std::min<std::size_t>(size - filled, kPiece);
-      const std::size_t input = std::min<std::size_t>(rest_.size(), kPiece);
-      stream_.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(rest_.data()));
-      stream_.avail_in = static_cast<uInt>(input);
       stream_.next_out = reinterpret_cast<Bytef*>(out + filled);
       stream_.avail_out = static_cast<uInt>(room);
       const int status = inflate(&stream_, Z_NO_FLUSH);
       filled += room - stream_.avail_out;
-      rest_.remove_prefix(input - stream_.avail_in);
       ended_ = status == Z_STREAM_END;
       if (status == Z_OK || ended_) continue;
       if (status == Z_BUF_ERROR) return malformed("gzip: the stream is cut off");
@@ -47,8 +44,20 @@ class Inflater {
   }
 
  private:
-  static constexpr std::size_t kPiece = std::size_t{1} << 30;
-  std::string_view rest_;
+  static constexpr std::size_t kPiece = std::size_t{1} << 20;
+
+  Status read_piece() {
+    piece_.resize(std::min<std::size_t>(content_.bytes.size() - at_, kPiece));
+    DGX_CHECK(copy_bytes(content_, at_, piece_));
+    at_ += piece_.size();
+    stream_.next_in = piece_.data();
+    stream_.avail_in = static_cast<uInt>(piece_.size());
+    return {};
+  }
+
+  const BulkView& content_;
+  std::size_t at_ = 0;  // what is before has been read into piece_
+  Bytes piece_;
   z_stream stream_{};
   bool ready_ = false;
   bool ended_ = false;
@@ -56,9 +65,9 @@ class Inflater {
 
 }  // namespace
 
-bool is_gzip(std::string_view content) { return content.substr(0, 2) == "\x1f\x8b"; }
+bool is_gzip(std::string_view head) { return head.substr(0, 2) == "\x1f\x8b"; }
 
-Result<std::string> inflate_head(std::string_view content, std::size_t count) {
+Result<std::string> inflate_head(const BulkView& content, std::size_t count) {
   Inflater inflater(content);
   std::string head(count, '\0');
   DGX_TRY(const std::size_t got, inflater.fill(head.data(), count));
@@ -66,12 +75,12 @@ Result<std::string> inflate_head(std::string_view content, std::size_t count) {
   return head;
 }
 
-Result<BulkTensor> inflate_exactly(std::string_view content, std::uint64_t size, std::uint64_t bulk_bytes) {
+Result<BulkTensor> inflate_exactly(const BulkView& content, std::uint64_t size, std::uint64_t bulk_bytes) {
   // Deflate expands at most 1,032 times (RFC 1951: 258 bytes from two bits).
   constexpr std::uint64_t kMaxExpansion = 1032;
-  if (size / kMaxExpansion > content.size()) {
+  if (size / kMaxExpansion > content.bytes.size()) {
     return malformed(
-        fmt::format("gzip: {} bytes cannot hold the {} that are declared", content.size(), size));
+        fmt::format("gzip: {} bytes cannot hold the {} that are declared", content.bytes.size(), size));
   }
   Inflater inflater(content);
   DGX_TRY(BulkTensor out, BulkTensor::create(DType::kU8, {static_cast<std::int64_t>(size)}, bulk_bytes));

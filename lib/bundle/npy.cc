@@ -134,9 +134,10 @@ std::size_t little(std::string_view text, std::size_t offset, std::size_t count)
   return value;
 }
 
-/// The beginning and end of the dictionary.
+constexpr std::size_t kMaxHeader = 65536;
+
+/// The beginning and end of the dictionary in `content`, the file's first bytes: 12 + kMaxHeader, or all.
 Result<std::pair<std::size_t, std::size_t>> header_range(std::string_view content) {
-  constexpr std::size_t kMaxHeader = 65536;
   if (!content.starts_with("\x93NUMPY") || content.size() < 10)
     return malformed("byte 0: is not an NPY file");
   const int version = content[6];
@@ -154,16 +155,18 @@ Result<std::pair<std::size_t, std::size_t>> header_range(std::string_view conten
 }
 
 Result<BulkTensor> parse(const BulkTensor& file, std::uint64_t bulk_bytes) {
-  const std::string_view content = as_text(file.bytes());
-  DGX_TRY(const auto range, header_range(content));
+  const std::size_t size = file.bytes().size();
+  DGX_TRY(const std::string head, copy_head(file.view(), 12 + kMaxHeader));
+  DGX_TRY(const auto range, header_range(head));
   const auto [begin, end] = range;
-  DGX_TRY(const NpyHeader header, HeaderParser(content.substr(begin, end - begin), begin).parse());
+  DGX_TRY(const NpyHeader header,
+          HeaderParser(std::string_view(head).substr(begin, end - begin), begin).parse());
   DGX_TRY(const NumberType type, type_from(header.descr));
   if (header.fortran_order) return malformed("is in Fortran order", "convert with numpy.ascontiguousarray");
   DGX_TRY(const std::int64_t count, element_count(header.shape));
   const auto needed = checked_mul(static_cast<std::uint64_t>(count), std::uint64_t{type.bytes});
-  if (!needed || *needed != content.size() - end) {
-    return malformed(fmt::format("byte {}: {} bytes of numbers, {}{} needs {}", end, content.size() - end,
+  if (!needed || *needed != size - end) {
+    return malformed(fmt::format("byte {}: {} bytes of numbers, {}{} needs {}", end, size - end,
                                  name_of(type), to_string(header.shape), needed.value_or(0)));
   }
   return widen(type, header.shape, file.view(), end, bulk_bytes);

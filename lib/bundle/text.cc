@@ -19,13 +19,14 @@ Result<std::pair<BulkTensor, BulkTensor>> read_text(const std::string& path, std
   const Shape shape{static_cast<std::int64_t>(samples), context};
   DGX_TRY(BulkTensor x, BulkTensor::create(DType::kU8, shape, bulk_bytes));
   DGX_TRY(BulkTensor y, BulkTensor::create(DType::kU8, shape, bulk_bytes));
-  DGX_CHECK(for_each_piece(samples * window, [&](std::size_t begin, std::size_t count) -> Status {
+  Status copied = for_each_piece(samples * window, [&](std::size_t begin, std::size_t count) -> Status {
     DGX_CHECK(copy_bytes(file.view(), begin, x.bytes().subspan(begin, count)));
     DGX_CHECK(copy_bytes(file.view(), begin + 1, y.bytes().subspan(begin, count)));
     release(x.view(), begin, count);
     release(y.view(), begin, count);
     return {};
-  }));
+  });
+  if (!copied.ok()) return within(path, std::move(copied).error());
   return std::pair{std::move(x), std::move(y)};
 }
 

@@ -78,10 +78,11 @@ Result<BulkTensor> widen(const NumberType& type, const Shape& shape, const BulkV
   DGX_TRY(BulkTensor tensor, BulkTensor::create(dtype, shape, bulk_bytes));
   const auto count = static_cast<std::size_t>(tensor.count());
   assert(source.bytes.size() - begin == count * type.bytes);
+  Bytes piece;
   DGX_CHECK(for_each_piece(count, [&](std::size_t first, std::size_t numbers) -> Status {
-    const std::size_t from = begin + first * type.bytes;
-    widen_piece(type, source.bytes.subspan(from, numbers * type.bytes), tensor, first);
-    release(source, from, numbers * type.bytes);
+    piece.resize(numbers * type.bytes);
+    DGX_CHECK(copy_bytes(source, begin + first * type.bytes, piece));
+    widen_piece(type, piece, tensor, first);
     release(tensor.view(), first * size_of(dtype), numbers * size_of(dtype));
     return {};
   }));

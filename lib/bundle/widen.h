@@ -29,7 +29,8 @@ struct NumberType {
 void widen_piece(const NumberType& type, ByteView bytes, BulkTensor& tensor, std::size_t first);
 
 /// Converts the bytes of `source` from byte `begin` to the end, changing no number; they must be exactly as
-/// many as the shape needs (asserted). From `bulk_bytes` on the result is kept in a file (core/bulk.h).
+/// many as the shape needs (asserted). From `bulk_bytes` on the result is kept in a file (core/bulk.h). kIo
+/// if the source's file has been cut off.
 [[nodiscard]] Result<BulkTensor> widen(const NumberType& type, const Shape& shape, const BulkView& source,
                                        std::size_t begin, std::uint64_t bulk_bytes);
 

@@ -103,6 +103,10 @@ Result<BulkTensor> BulkTensor::open(const std::string& path, std::uint64_t max_b
   }
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) return Error{ErrorCode::kIo, errno_error(path, "open").message, {}};
+  if (::fstat(file, &info) != 0 || static_cast<std::uint64_t>(info.st_size) != size) {
+    ::close(file);
+    return Error{ErrorCode::kIo, path + ": changes while it is read", {}};
+  }
   return map(file, DType::kU8, {info.st_size}, size, false, path);
 }
 
@@ -120,6 +124,12 @@ Status copy_bytes(const BulkView& from, std::uint64_t begin, std::span<std::uint
     begin += static_cast<std::uint64_t>(count);
   }
   return {};
+}
+
+Result<std::string> copy_head(const BulkView& from, std::uint64_t count) {
+  std::string out(std::min<std::uint64_t>(count, from.bytes.size()), '\0');
+  DGX_CHECK(copy_bytes(from, 0, {reinterpret_cast<std::uint8_t*>(out.data()), out.size()}));
+  return out;
 }
 
 void release(const BulkView& tensor, std::uint64_t begin, std::uint64_t size) {

@@ -3,8 +3,11 @@
 #include <zlib.h>
 
 #include <catch2/catch.hpp>
+#include <filesystem>
 
+#include "inflate.h"
 #include "support.h"
+#include "widen.h"
 
 namespace dgx::bundle {
 namespace {
@@ -67,6 +70,27 @@ TEST_CASE("what is too large for memory is read alike into a file") {
   CHECK(in_file->second.view().file >= 0);
   CHECK(test::same(in_file->first.view(), in_memory->first.view()));
   CHECK(test::same(in_file->second.view(), in_memory->second.view()));
+}
+
+TEST_CASE("a file that is cut off while it is read is an I/O error, not a signal") {
+  const Folder folder;
+  const auto cut_off = [&](std::string_view content) {
+    test::spill(folder / "f", content);
+    auto file = BulkTensor::open(folder / "f", content.size(), 1);
+    REQUIRE(file.ok());
+    REQUIRE(file->view().file >= 0);
+    std::filesystem::resize_file(folder / "f", 100);
+    return std::move(file).value();
+  };
+  const std::string numbers(1'000'000, '\1');
+  const BulkTensor plain = cut_off(numbers);
+  CHECK(widen({}, {1'000'000}, plain.view(), 0, 1).error().code == ErrorCode::kIo);
+  std::string noise(1'000'000, '\0');  // which gzip does not make shorter
+  for (std::uint32_t i = 0, x = 1; i < noise.size(); ++i)
+    noise[i] = static_cast<char>((x = x * 1664525 + 1013904223) >> 24);
+  const std::string packed = gzip(noise);
+  const BulkTensor zipped = cut_off(packed);
+  CHECK(inflate_exactly(zipped.view(), noise.size(), 1).error().code == ErrorCode::kIo);
 }
 
 TEST_CASE("IDX files are read plain and packed, big-endian, other integers widened") {

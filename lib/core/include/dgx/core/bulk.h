@@ -46,7 +46,8 @@ class BulkTensor {
   /// valid (element_count): asserted.
   [[nodiscard]] static Result<BulkTensor> create(DType dtype, Shape shape, std::uint64_t least = kBulkBytes);
   /// A file's bytes as u8[n], which must not be written; from `least` bytes on they stay in the file, mapped.
-  /// Errors as read_file.
+  /// Whoever may write the file may also cut it off, and then a signal (SIGBUS) ends the process that reads
+  /// the mapping: such bytes are for copy_bytes(), whose error is kIo. Errors as read_file.
   [[nodiscard]] static Result<BulkTensor> open(const std::string& path, std::uint64_t max_bytes,
                                                std::uint64_t least = kBulkBytes);
 
@@ -78,8 +79,10 @@ class BulkTensor {
 };
 
 /// Copies bytes [begin, begin + out.size()). A tensor in a file is read by system calls, so that no page of
-/// its mapping takes memory. kIo.
+/// its mapping takes memory. kIo, also if the file has been cut off.
 [[nodiscard]] Status copy_bytes(const BulkView& from, std::uint64_t begin, std::span<std::uint8_t> out);
+/// The first `count` bytes as text, or all if there are fewer. Errors of copy_bytes().
+[[nodiscard]] Result<std::string> copy_head(const BulkView& from, std::uint64_t count);
 
 /// Gives back the memory of bytes [begin, begin + size) of a tensor in a file; they are read again when they
 /// are used. Does nothing for a tensor in memory.
