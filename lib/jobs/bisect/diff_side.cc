@@ -86,37 +86,49 @@ Error DiffSide::missing(const std::string& options) const {
           {}};
 }
 
+template <class Ask, class Fits>
+Result<SegmentReplay*> DiffSide::first_replay(Ask ask, Fits fits) const {
+  for (SegmentReplay* const replay : replays_) {
+    const Result<std::vector<Digest>> answer = ask(*replay);
+    if (answer.ok() && fits(*answer)) return replay;
+    if (!answer.ok() && answer.error().code != ErrorCode::kMalformed) return answer.error();
+  }
+  return static_cast<SegmentReplay*>(nullptr);
+}
+
 Result<std::vector<Digest>> DiffSide::states() {
   if (trace_) return trace_->states;
   DGX_TRY(const Digest end, boundary(segment_.index, 1));
-  for (SegmentReplay* const replay : replays_) {
-    DGX_TRY(auto states, replay->states());
-    if (states.back() == end) return states;
-  }
-  return missing("");
+  DGX_TRY(SegmentReplay* const replay,
+          first_replay([](SegmentReplay& each) { return each.states(); },
+                       [&](const auto& states) { return states.back() == end; }));
+  if (replay == nullptr) return missing("");
+  return replay->states();
 }
 
 Result<std::vector<Digest>> DiffSide::values(std::int64_t step) {
   if (trace_ && trace_->values && trace_->values->step == step) return trace_->values->digests;
   DGX_TRY(const auto claimed, states());
   const std::ptrdiff_t compared = step - segment_.first + 2;  // up to the state after the step
-  for (SegmentReplay* const replay : replays_) {
-    DGX_TRY(const auto states, replay->states());
-    if (std::equal(states.begin(), states.begin() + compared, claimed.begin())) return replay->values(step);
-  }
-  return missing(fmt::format(" --step {}", step));
+  DGX_TRY(SegmentReplay* const replay,
+          first_replay([](SegmentReplay& each) { return each.states(); },
+                       [&](const auto& states) {
+                         return std::equal(states.begin(), states.begin() + compared, claimed.begin());
+                       }));
+  if (replay == nullptr) return missing(fmt::format(" --step {}", step));
+  return replay->values(step);
 }
 
 Result<Tensor> DiffSide::value(std::int64_t step, kernels::ValueIndex value) {
   if (trace_ && trace_->numbers && trace_->values->step == step && trace_->numbers->value == to_number(value))
     return trace_->numbers->tensor;
   DGX_TRY(const auto claimed, values(step));
-  for (SegmentReplay* const replay : replays_) {
-    DGX_TRY(const auto values, replay->values(step));
-    const auto at = static_cast<std::size_t>(value);
-    if (values[at] == claimed[at]) return replay->value(step, value);
-  }
-  return missing(fmt::format(" --step {} --value {}", step, value));
+  const auto at = static_cast<std::size_t>(value);
+  DGX_TRY(SegmentReplay* const replay,
+          first_replay([&](SegmentReplay& each) { return each.values(step); },
+                       [&](const auto& values) { return values[at] == claimed[at]; }));
+  if (replay == nullptr) return missing(fmt::format(" --step {} --value {}", step, value));
+  return replay->value(step, value);
 }
 
 }  // namespace dgx::jobs

@@ -43,6 +43,10 @@ class DiffSide {
 
  private:
   explicit DiffSide(std::string path) : path_(std::move(path)) {}
+  /// The first replay whose answer `fits`; null if there is none. One that has no answer, because it comes to
+  /// a state which is not finite, is passed over.
+  template <class Ask, class Fits>
+  [[nodiscard]] Result<SegmentReplay*> first_replay(Ask ask, Fits fits) const;
   /// kMissing: `options` of dgx-bisect trace would make the answer.
   [[nodiscard]] Error missing(const std::string& options) const;
 
