@@ -40,8 +40,11 @@ Status add_values(const TraceOptions& options, SegmentReplay& replay, bundle::Tr
 
 Result<std::optional<Drill>> defended_drill(const TraceOptions& options, const bundle::RunIndex* run) {
   if (!options.drill) return std::optional<Drill>();
-  if (run != nullptr && !run->header.drill.empty()) return drill_of(run->header);
-  return usage_error(fmt::format("--drill: {} is not a run that was made with a drill", options.from));
+  if (run == nullptr || run->header.drill.empty())
+    return usage_error(fmt::format("--drill: {} is not a run that was made with a drill", options.from));
+  if (options.segment < run->segments()) return drill_of(run->header);
+  return usage_error(fmt::format("--drill: {} has {} segments: no state after segment {} is committed",
+                                 options.from, run->segments(), options.segment));
 }
 
 /// The requested segment or, for a run that diverged inside it, its steps before the diverging one.
@@ -56,7 +59,7 @@ Result<protocol::Segment> traced_part(const TraceOptions& options, const TaskFil
 
 /// A trace that defends a drill must lead to what the run committed.
 Status check_end(const TraceOptions& options, const bundle::RunIndex* run, const Digest& end) {
-  if (!options.drill || options.segment >= run->segments()) return {};
+  if (!options.drill) return {};
   if (run->checkpoints[static_cast<std::size_t>(options.segment) + 1].digest == end) return {};
   return malformed(
       fmt::format("{}: its drill does not lead to committed state {}", options.from, options.segment + 1));

@@ -48,7 +48,8 @@ struct TraceResult {
 /// (lazy_state), and the values of a step are the honest ones except those that become state entries, which
 /// are the claimed entries.
 ///
-/// kUsage: segment, step or value out of range, or no drill to defend; kMalformed: a start state at another
+/// kUsage: segment, step or value out of range, no drill to defend, or, with `drill`, a segment that the run
+/// has not committed; kMalformed: a start state at another
 /// step, of another task, or a run whose recomputed state is not the one it committed; kMissing: the sample
 /// does not have the segment.
 [[nodiscard]] Result<TraceResult> trace(const TraceOptions& options, const JobContext& context);
