@@ -210,14 +210,17 @@ Status SegmentReplay::trace(std::int64_t step, const std::set<kernels::ValueInde
   }
   ++replayed_;
   position_.reset();
+  std::size_t seen = 0;
   const Status traced = replay_->trace([&](kernels::ValueIndex value, const TensorView& numbers) -> Status {
+    ++seen;
     if (!known) notes.values.push_back(merkle::tensor_digest(numbers));
     if (kept.contains(value)) values_.insert_or_assign({step, value}, Tensor(numbers));
     return {};
   });
-  if (known) return {};
-  if (notes.values.size() != files_.program->values.size())
+  // A step that gives a state which is not finite fails, but after its last value.
+  if (seen != files_.program->values.size())
     return traced.ok() ? internal_error("a trace that ends early") : traced;
+  if (known) return {};
   if (traced.ok()) {
     position_ = step + 1;
     DGX_TRY(notes.after, entries_now());
