@@ -23,7 +23,8 @@ WriteEnd write_all(int descriptor, std::string_view text) {
   while (!text.empty()) {
     const ssize_t written = ::write(descriptor, text.data(), text.size());
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return errno == EPIPE ? WriteEnd::kReaderGone : WriteEnd::kFailed;
+    if (written == 0) errno = EIO;  // a device that takes nothing may do so for ever
+    if (written <= 0) return errno == EPIPE ? WriteEnd::kReaderGone : WriteEnd::kFailed;
     text.remove_prefix(static_cast<std::size_t>(written));
   }
   return WriteEnd::kDone;

@@ -73,6 +73,8 @@ Status write_all(int descriptor, std::string_view content, const std::string& pa
     const ssize_t count = file_system().write(descriptor, content.data(), content.size());
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) return errno_error(path, "write");
+    // A device may do that for ever.
+    if (count == 0) return Error{ErrorCode::kIo, path + ": cannot write: nothing more is taken", {}};
     content.remove_prefix(static_cast<std::size_t>(count));
   }
   return {};

@@ -88,6 +88,7 @@ Status write_at(const Descriptor& file, std::string_view bytes, off_t at, const 
     const ssize_t count = file_system().pwrite(file.get(), bytes.data(), bytes.size(), at);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) return errno_error(path, "write");
+    if (count == 0) return Error{ErrorCode::kIo, path + ": cannot write: nothing more is taken", {}};
     bytes.remove_prefix(static_cast<std::size_t>(count));
     at += count;
   }

@@ -13,6 +13,8 @@
 #include <fstream>
 #include <thread>
 
+#include "dgx/core/file_system.h"
+
 namespace dgx {
 namespace {
 
@@ -298,6 +300,25 @@ TEST_CASE("a secret that others can use is told of, with its mode and what to do
   CHECK(warning_of_secret(folder.path(), "private key").empty());
   CHECK(warning_of_secret("/dev/null", "private key").empty());
   CHECK(warning_of_secret(folder / "none", "private key").empty());
+}
+
+TEST_CASE("a write that takes nothing is an error, not tried for ever") {
+  class FullDevice final : public FileSystem {
+   public:
+    ssize_t write(int file, const void* bytes, std::size_t size) override {
+      return ++calls <= 100 ? 0 : FileSystem::write(file, bytes, size);
+    }
+    int calls = 0;
+  };
+  const TemporaryFolder folder;
+  FullDevice device;
+  FileSystem* const before = use_file_system(&device);
+  const Status written = write_file(folder / "x", "text", Clobber::kRefuse);
+  use_file_system(before);
+  REQUIRE_FALSE(written.ok());
+  CHECK(written.error().code == ErrorCode::kIo);
+  CHECK(device.calls == 1);
+  CHECK(folder.count() == 0);
 }
 
 TEST_CASE("making a folder twice is fine, over a file or without its parent is not") {
