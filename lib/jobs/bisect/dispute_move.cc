@@ -211,6 +211,7 @@ Result<MoveResult> move(const MoveOptions& options, const JobContext& context) {
   if (game.due().side != out.side) {
     return Error{ErrorCode::kInconclusive, "it is not this side's turn: " + out.next, {}};
   }
+  DGX_CHECK(refuse_link(notes_folder(options)));
   const SignedMoves made(notes_folder(options), game, key_id);
   DGX_TRY(auto next, made.find(game.turn(), game.last()));
   if (!next) {

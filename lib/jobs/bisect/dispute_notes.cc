@@ -75,6 +75,13 @@ std::string value_file(std::int64_t step, kernels::ValueIndex value) {
 
 }  // namespace
 
+Status refuse_link(const std::string& folder) {
+  std::error_code ignored;
+  if (!std::filesystem::is_symlink(folder, ignored)) return {};
+  return Error{ErrorCode::kCannotCreate, folder + ": is a symbolic link, not a folder of notes",
+               "remove it unless you know why it is there"};
+}
+
 Result<json::Object> DisputeNotes::read_own(const std::string& name) const {
   DGX_TRY(const std::string text, read_file(at(name), kMostBytes));
   DGX_TRY(const std::string_view line, keys_.open(text));
@@ -108,6 +115,8 @@ Status DisputeNotes::write(const std::string& name, json::Object object) const {
 }
 
 Status DisputeNotes::make_folders() const {
+  DGX_CHECK(refuse_link(std::filesystem::path(folder_).parent_path().string()));
+  DGX_CHECK(refuse_link(folder_));
   std::error_code error;
   std::filesystem::create_directories(folder_, error);
   if (error) return Error{ErrorCode::kCannotCreate, folder_ + ": " + error.message(), {}};

@@ -31,6 +31,10 @@ struct StepNotes {
   std::vector<merkle::NamedDigest> after;
 };
 
+/// kCannotCreate if the folder is a symbolic link: it may have come with a stranger's transcript, and notes
+/// would be written wherever it leads.
+[[nodiscard]] Status refuse_link(const std::string& folder);
+
 /// One party's notes of one segment, in a folder: a cache, so that nothing is computed twice, in whatever
 /// game. The folder may lie where strangers' files lie, and may be deleted at any time. So a note counts only
 /// if its code was made under the party's work key and its identity is this one; any other is ignored, with a
