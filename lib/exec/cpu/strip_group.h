@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "dgx/core/tensor.h"
 #include "dgx/kernels/compiled.h"
 #include "dgx/kernels/cpu/strip.h"
 #include "plan/linear.h"
@@ -242,7 +243,10 @@ class StripRunner {
   void set_row(std::int64_t row);
   void read(std::size_t r, std::int64_t start, std::int64_t count);
   void read_guarded(std::size_t r, std::int64_t start, std::int64_t count);
+  struct GuardedRun;
   void guarded_run(std::size_t r, void* to, std::int64_t at, std::int64_t start, std::int64_t count);
+  void add_coordinate(GuardedRun& run, const GuardedCoordinate& coordinate) const;
+  void find_places(const GuardedRun& run) const;
   [[nodiscard]] std::int64_t index_read(std::size_t r, std::int64_t at) const;
   [[nodiscard]] std::int64_t fixed_part(const GuardedCoordinate& coordinate, std::int64_t start,
                                         bool moves) const;
@@ -255,7 +259,7 @@ class StripRunner {
   StripScratch& scratch_;
   std::int64_t row_ = 0;
   bool fetches_ahead_ = false;
-  std::array<std::int64_t, 8> outer_index_{};
+  std::array<std::int64_t, kMaxRank> outer_index_{};
 };
 
 }  // namespace dgx::exec

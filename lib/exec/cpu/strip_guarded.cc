@@ -159,59 +159,97 @@ std::int64_t StripRunner::fixed_part(const GuardedCoordinate& coordinate, std::i
   return sum;
 }
 
-/// Reads a run along the innermost dimension: elements [start, start + count) of the row, of which the first
-/// is element `at` of the strip. Most coordinates only limit the part of the run that is inside, which is one
-/// copy; those that divide, or read another index at every element, are computed one by one.
+/// A run along the innermost dimension: elements [start, start + count) of the row, of which the first is
+/// element `at` of the strip. Element i lies at base + i · step in memory, if it is `inside` and no
+/// coordinate of `rest`, which moves it further, is outside.
+struct StripRunner::GuardedRun {
+  /// A coordinate that is computed element by element: first + i · step before its division, to which the
+  /// numbers that it reads at each element are added, if they differ along the run.
+  struct OneByOne {
+    const GuardedCoordinate* coordinate;
+    std::int64_t first, step;
+    bool reads;
+  };
+  std::int64_t at = 0, start = 0, count = 0;
+  std::int64_t base = 0, step = 0;
+  Range inside;
+  std::array<OneByOne, kMaxRank> rest;  // strip_accesses() allows no more
+  std::size_t rests = 0;
+};
+
+/// Adds a coordinate. Most only limit the part of the run that is inside; those that divide, or read another
+/// index at every element, are left to the rest.
+void StripRunner::add_coordinate(GuardedRun& run, const GuardedCoordinate& coordinate) const {
+  const std::size_t innermost = program_.nest.extents.size() - (program_.period == 0 ? 1 : 0);
+  std::int64_t step = 0;
+  for (const auto& term : coordinate.inner) step += term.from == innermost ? term.coefficient : 0;
+  std::int64_t first = fixed_part(coordinate, run.start, true);
+  const bool varies = std::any_of(coordinate.reads.begin(), coordinate.reads.end(), [&](const auto& term) {
+    const StripRegister& index = program_.registers[term.from];
+    return run.count > 1 &&
+           (index.source == Source::kGuarded || program_.nest.strides[index.map].back() != 0);
+  });
+  for (const auto& term : coordinate.reads) {
+    if (!varies) first = wrapping_fma(term.coefficient, index_read(term.from, run.at), first);
+  }
+  if (varies || (step != 0 && (coordinate.divisor != 1 || !coordinate.reads.empty()))) {
+    run.rest[run.rests++] = {&coordinate, first, step, varies};
+  } else if (step == 0) {
+    const std::int64_t place = place_of(coordinate, first);
+    if (place == kOutside) run.inside = {0, 0};
+    run.base += place;
+  } else {
+    clip(run.inside, first, step, coordinate.size);
+    run.base += first * coordinate.stride;
+    run.step += step * coordinate.stride;
+  }
+}
+
+/// Computes every element's place in memory, or kOutside.
+void StripRunner::find_places(const GuardedRun& run) const {
+  std::int64_t* const places = scratch_.places_.data();
+  for (std::int64_t i = 0; i < run.count; ++i)
+    places[i] = i < run.inside.begin || i >= run.inside.end ? kOutside : run.base + i * run.step;
+  for (std::size_t n = 0; n < run.rests; ++n) {
+    const auto& [coordinate, first, step, reads] = run.rest[n];
+    for (std::int64_t i = 0; i < run.count; ++i) {
+      if (places[i] < 0) continue;
+      std::int64_t value = wrapping_fma(step, i, first);
+      if (reads) {
+        for (const auto& term : coordinate->reads)
+          value = wrapping_fma(term.coefficient, index_read(term.from, run.at + i), value);
+      }
+      const std::int64_t place = place_of(*coordinate, value);
+      places[i] = place == kOutside ? kOutside : places[i] + place;
+    }
+  }
+}
+
+/// Reads a run in one copy, if nothing is left to the rest; else one by one, but for a lone division.
 void StripRunner::guarded_run(std::size_t r, void* to, std::int64_t at, std::int64_t start,
                               std::int64_t count) {
   const StripRegister& reg = program_.registers[r];
   const auto& strides = program_.nest.strides[reg.map];
-  const std::size_t innermost = program_.nest.extents.size() - (program_.period == 0 ? 1 : 0);
-  std::int64_t step = strides.back();
-  std::int64_t base = scratch_.row_base_[r];
-  base += program_.period == 0
-              ? start * step
-              : start / program_.period * strides[strides.size() - 2] + start % program_.period * step;
-  Range inside{0, count};
-  struct OneByOne {
-    const GuardedCoordinate* coordinate;
-    std::int64_t first, step;
-    bool reads;  // reads another number at every element
-  };
-  std::array<OneByOne, 8> rest;
-  std::size_t rests = 0;
-  for (const GuardedCoordinate& coordinate : reg.guarded) {
-    std::int64_t own_step = 0;
-    for (const auto& term : coordinate.inner) own_step += term.from == innermost ? term.coefficient : 0;
-    std::int64_t first = fixed_part(coordinate, start, true);
-    const bool varies = std::any_of(coordinate.reads.begin(), coordinate.reads.end(), [&](const auto& term) {
-      const StripRegister& index = program_.registers[term.from];
-      return count > 1 && (index.source == Source::kGuarded || program_.nest.strides[index.map].back() != 0);
-    });
-    for (const auto& term : coordinate.reads) {
-      if (!varies) first = wrapping_fma(term.coefficient, index_read(term.from, at), first);
-    }
-    if (varies || (own_step != 0 && (coordinate.divisor != 1 || !coordinate.reads.empty()))) {
-      rest[rests++] = {&coordinate, first, own_step, varies};
-    } else if (own_step == 0) {
-      const std::int64_t place = place_of(coordinate, first);
-      if (place == kOutside) inside = {0, 0};
-      base += place;
-    } else {
-      clip(inside, first, own_step, coordinate.size);
-      base += first * coordinate.stride;
-      step += own_step * coordinate.stride;
-    }
-  }
-  inside = {std::min(inside.begin, count), std::min(std::max(inside.begin, inside.end), count)};
+  const std::int64_t period = program_.period;
+  GuardedRun run;
+  run.at = at, run.start = start, run.count = count;
+  run.step = strides.back();
+  run.base = scratch_.row_base_[r];
+  run.base += period == 0 ? start * run.step
+                          : start / period * strides[strides.size() - 2] + start % period * run.step;
+  run.inside = {0, count};
+  for (const GuardedCoordinate& coordinate : reg.guarded) add_coordinate(run, coordinate);
+  const std::int64_t base = run.base, step = run.step;
+  const Range inside{std::min(run.inside.begin, count),
+                     std::min(std::max(run.inside.begin, run.inside.end), count)};
   const void* from = values_[reg.value];
-  if (rests == 0) {
+  if (run.rests == 0) {
     return with_types(reg, [&](auto wide, auto narrow, auto fill) {
       copy_run<decltype(wide), decltype(narrow)>(to, from, base, step, inside, count, fill);
     });
   }
-  if (rests == 1 && rest[0].coordinate->reads.empty()) {
-    const Dividend dividend{rest[0].coordinate, rest[0].first, rest[0].step};
+  if (run.rests == 1 && run.rest[0].coordinate->reads.empty()) {
+    const Dividend dividend{run.rest[0].coordinate, run.rest[0].first, run.rest[0].step};
     const bool exact = dividend.coordinate->division == Coordinate::Division::kExact;
     return with_types(reg, [&](auto wide, auto narrow, auto fill) {
       using To = decltype(wide);
@@ -220,24 +258,10 @@ void StripRunner::guarded_run(std::size_t r, void* to, std::int64_t at, std::int
       copy_floor<To, From>(to, from, base, step, inside, count, fill, dividend);
     });
   }
-  std::int64_t* const places = scratch_.places_.data();
-  for (std::int64_t i = 0; i < count; ++i)
-    places[i] = i < inside.begin || i >= inside.end ? kOutside : base + i * step;
-  for (std::size_t n = 0; n < rests; ++n) {
-    const GuardedCoordinate& coordinate = *rest[n].coordinate;
-    for (std::int64_t i = 0; i < count; ++i) {
-      if (places[i] < 0) continue;
-      std::int64_t value = wrapping_fma(rest[n].step, i, rest[n].first);
-      if (rest[n].reads) {
-        for (const auto& term : coordinate.reads)
-          value = wrapping_fma(term.coefficient, index_read(term.from, at + i), value);
-      }
-      const std::int64_t place = place_of(coordinate, value);
-      places[i] = place == kOutside ? kOutside : places[i] + place;
-    }
-  }
+  run.inside = inside;
+  find_places(run);
   with_types(reg, [&](auto wide, auto narrow, auto fill) {
-    copy_places<decltype(wide), decltype(narrow)>(to, from, places, count, fill);
+    copy_places<decltype(wide), decltype(narrow)>(to, from, scratch_.places_.data(), count, fill);
   });
 }
 

@@ -51,6 +51,7 @@ std::optional<std::pair<std::int64_t, std::int64_t>> range_of(const kernels::Com
 }  // namespace
 
 std::optional<std::vector<StripAccess>> strip_accesses(const kernels::CompiledPrimitive& primitive) {
+  if (std::max(primitive.iteration.size(), primitive.fold.size()) > kMaxRank) return std::nullopt;
   std::vector<StripAccess> out;
   for (const kernels::CompiledAccess& access : primitive.accesses) {
     StripAccess strip{{access.value, 0, std::vector<std::int64_t>(primitive.iteration.size()),
@@ -74,6 +75,7 @@ std::optional<std::vector<StripAccess>> strip_accesses(const kernels::CompiledPr
             term.coefficient * coordinate.stride;
       }
     }
+    if (strip.guarded.size() > kMaxRank) return std::nullopt;
     out.push_back(std::move(strip));
   }
   return out;

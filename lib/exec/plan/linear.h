@@ -31,7 +31,8 @@ struct StripAccess {
   kernels::Slot fill{};
 };
 
-/// All accesses of a primitive, or nullopt if the arithmetic of a coordinate might wrap.
+/// All accesses of a primitive, or nullopt if the arithmetic of a coordinate might wrap, or there are more
+/// than kMaxRank dimensions of one kind or guarded coordinates of one access: strips have room for no more.
 [[nodiscard]] std::optional<std::vector<StripAccess>> strip_accesses(
     const kernels::CompiledPrimitive& primitive);
 
