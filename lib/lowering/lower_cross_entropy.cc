@@ -13,7 +13,6 @@ namespace dgx::lowering {
 using kernels::Coordinate;
 using kernels::Kind;
 using kernels::ScalarOp;
-using kernels::Term;
 
 namespace {
 
@@ -108,16 +107,14 @@ class CrossEntropy {
     return spec_.label_smoothing / static_cast<double>(targets_.classes());
   }
 
-  /// The access to the output at the label, which access 1 of the line reads; 0 outside.
-  kernels::Access picked() {
-    const Coordinate label{{{Term::Symbol::kAccess, 1, 1}}, 0, {}, 1};
-    kernels::Access access = access_at(targets_.output, at_class(label));
-    const bool alone = std::count_if(access.coordinates.begin(), access.coordinates.end(),
-                                     [&](const Coordinate& c) { return c == label; }) == 1;
+  /// The output at the class that `label` reads; 0 outside.
+  Expression output_at_label(LineWriter& line, const Expression& label) {
+    const Coordinate which = picked_index(label);
+    const auto coordinates = access_at(targets_.output, at_class(which)).coordinates;
     // A view that mixes the class with other indices would find another row for a label outside.
-    if (!alone) access = access_at(materialise(builder_, kName, targets_.output), at_class(label));
-    access.fill = 0.0F;
-    return access;
+    const bool alone = std::count(coordinates.begin(), coordinates.end(), which) == 1;
+    return line.pick(alone ? targets_.output : materialise(builder_, kName, targets_.output),
+                     at_class(which));
   }
 
   [[nodiscard]] Expression is_counted(const Expression& label) const {
@@ -133,19 +130,17 @@ class CrossEntropy {
     if (is_smoothed()) spread = spread_losses();
     LineWriter line(builder_, kName, rows_);
     const auto per_row = [&](const TensorForm& form) { return line.read(form, at_class(constant_index(0))); };
-    const Expression chosen = line.read(picked(), DType::kF32);
     const Expression label = line.read(targets_.labels);
+    const Expression chosen = output_at_label(line, label);
     Expression own = per_row(parts_.log_sum) - (chosen - per_row(parts_.maximum));
-    if (is_weighted()) own = weight_at_label(line) * own;
+    if (is_weighted()) own = weight_at_label(line, label) * own;
     if (spread) own = fma(static_cast<float>(shared_part()), line.read(*spread), own_part() * own);
     return line.finish(DType::kF32, unless_ignored(label, own));
   }
 
-  /// The class weight of the label that access 1 reads.
-  Expression weight_at_label(LineWriter& line) {
-    kernels::Access access = access_at(*weights_, {{{{Term::Symbol::kAccess, 1, 1}}, 0, {}, 1}});
-    access.fill = 0.0F;
-    return line.read(access, DType::kF32);
+  /// The weight of the class that `label` reads; 0 outside.
+  Expression weight_at_label(LineWriter& line, const Expression& label) {
+    return line.pick(*weights_, {picked_index(label)});
   }
 
   /// Σ over classes of their weighted losses.
@@ -161,9 +156,8 @@ class CrossEntropy {
   /// The weight of each target in the mean: its class's weight, or 1; 0 if it is ignored.
   TensorForm target_weights() {
     LineWriter line(builder_, kName, rows_);
-    // Read first, so that the label is access 1.
-    const Expression weight = is_weighted() ? weight_at_label(line) : Expression(1.0F);
     const Expression label = line.read(targets_.labels);
+    const Expression weight = is_weighted() ? weight_at_label(line, label) : Expression(1.0F);
     return line.finish(DType::kF32, unless_ignored(label, weight));
   }
 
