@@ -119,26 +119,26 @@ void log_softmax_backward(Call& call) {
 }
 
 /// The dimensions that a layer norm normalises together, the last of a shape.
-struct NormalizedRows {
+struct NormalisedRows {
   std::size_t first;  ///< dimension
   float count;        ///< number of elements normalised together
 };
 
 /// nullopt if the call has failed, or now fails since its shape has another rank.
-std::optional<NormalizedRows> normalized_rows(Call& call, const Shape& shape) {
+std::optional<NormalisedRows> normalised_rows(Call& call, const Shape& shape) {
   const std::size_t inner = call.integers("normalized_shape").size();
   if (!call.ok() || !call.require(inner >= 1 && inner <= shape.size(), "a normalised shape of another rank"))
     return std::nullopt;
   const std::size_t first = shape.size() - inner;
   std::int64_t size = 1;
   for (std::size_t n = first; n < shape.size(); ++n) size *= shape[n];
-  return NormalizedRows{first, static_cast<float>(size)};
+  return NormalisedRows{first, static_cast<float>(size)};
 }
 
 /// Mean and variance in two passes, then (x − mean) / sqrt(variance + eps), then weight and bias.
 void layer_norm(Call& call) {
   const TensorForm x = call.tensor("input");
-  const auto rows = normalized_rows(call, x.shape);
+  const auto rows = normalised_rows(call, x.shape);
   if (!rows) return;
   const auto [first, count] = *rows;
 
@@ -166,7 +166,7 @@ void layer_norm(Call& call) {
 void layer_norm_backward(Call& call) {
   const TensorForm gradient = call.tensor("grad_out"), x = call.tensor("input"), mean = call.tensor("mean"),
                    scale = call.tensor("rstd");
-  const auto rows = normalized_rows(call, x.shape);
+  const auto rows = normalised_rows(call, x.shape);
   if (!rows) return;
   const auto [first, count] = *rows;
 
