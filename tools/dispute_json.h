@@ -33,13 +33,10 @@ namespace dgx::tools {
         }
       },
       state.stage);
-  if (place.value) {
-    out.emplace("value", *place.value);
-    out.emplace("value_digest", Digest{}.hex());  // of a value that only a claim names
-  }
+  if (place.value) out.emplace("value", *place.value);
   if (const protocol::NamedValue* value = state.value()) {
     put_table(value->table.root);
-    out["value_digest"] = value->digest.hex();
+    out.emplace("value_digest", value->digest.hex());
     out.emplace("kind", kernels::name_of(value->line.kind));
     if (!value->line.provenance.empty()) out.emplace("from", value->line.provenance);
   }
