@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <optional>
 
 #include "dgx/crypto/sha256.h"
 
@@ -33,44 +32,6 @@ void subproof(std::span<const Digest> leaves, std::uint64_t old_count, Known kno
     subproof(leaves.subspan(split), old_count - split, Known::kNo, path);
     path.push_back(root_of(leaves.first(split)));
   }
-}
-
-/// Both roots that a consistency path leads to, or nullopt if its length is wrong. RFC 9162 section 2.1.4.2.
-struct Roots {
-  Digest old_root;
-  Digest new_root;
-};
-std::optional<Roots> roots_from(std::uint64_t old_count, const Digest& old_root, std::uint64_t new_count,
-                                std::span<const Digest> path) {
-  std::uint64_t node = old_count - 1;
-  std::uint64_t last = new_count - 1;
-  const int shift = std::countr_one(node);
-  node >>= shift;
-  last >>= shift;
-  std::size_t at = 0;
-  // A perfect old tree is itself a node of the new one, so the path leaves its root out: the verifier has it.
-  if (!std::has_single_bit(old_count)) {
-    if (path.empty()) return std::nullopt;
-    at = 1;
-  }
-  const Digest start = at == 0 ? old_root : path[0];
-  Roots roots{start, start};
-  for (; at < path.size(); ++at) {
-    if (last == 0) return std::nullopt;
-    if ((node & 1) != 0 || node == last) {
-      roots = {node_hash(path[at], roots.old_root), node_hash(path[at], roots.new_root)};
-      while ((node & 1) == 0 && node != 0) {
-        node >>= 1;
-        last >>= 1;
-      }
-    } else {
-      roots.new_root = node_hash(roots.new_root, path[at]);
-    }
-    node >>= 1;
-    last >>= 1;
-  }
-  if (last != 0) return std::nullopt;
-  return roots;
 }
 
 }  // namespace
@@ -162,15 +123,6 @@ Result<Path> consistency_path(std::span<const Digest> leaves, std::uint64_t old_
   Path path;
   if (old_count > 0) subproof(leaves, old_count, Known::kYes, path);
   return path;
-}
-
-bool verify_consistency(std::uint64_t old_count, const Digest& old_root, std::uint64_t new_count,
-                        const Digest& new_root, std::span<const Digest> path) {
-  if (old_count > new_count) return false;
-  if (old_count == new_count) return path.empty() && old_root == new_root;
-  if (old_count == 0) return path.empty() && old_root == empty_root();
-  const auto roots = roots_from(old_count, old_root, new_count, path);
-  return roots && roots->old_root == old_root && roots->new_root == new_root;
 }
 
 }  // namespace dgx::merkle

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "consistency.h"
 #include "dgx/merkle/digests.h"
 #include "faulty_file_system.h"
 #include "statements.h"
@@ -263,8 +264,8 @@ TEST_CASE("two ledgers that fork have no consistency proof, one that grows has")
   const auto new_head = head_of(log->entries);
   const auto path = prove_consistency(*log, 4, 7);
   REQUIRE(path.ok());
-  CHECK(merkle::verify_consistency(4, old_head.root, 7, new_head.root, *path));
-  CHECK_FALSE(merkle::verify_consistency(4, test::digest("fork"), 7, new_head.root, *path));
+  CHECK(test::verify_consistency(4, old_head.root, 7, new_head.root, *path));
+  CHECK_FALSE(test::verify_consistency(4, test::digest("fork"), 7, new_head.root, *path));
   const auto inclusion = prove_inclusion(*log, 2, 7);
   REQUIRE(inclusion.ok());
   const Digest leaf = merkle::ledger_leaf(log->entries[2].statement.id, 1'010);

@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "consistency.h"
 #include "vectors.h"
 
 namespace dgx::merkle {
@@ -132,10 +133,10 @@ TEST_CASE("every prefix of every small tree is proved, and no other tree") {
       const Digest old_root = root_of(first(leaves, m));
       const auto path = consistency_path(first(leaves, n), m);
       REQUIRE(path.ok());
-      CHECK(verify_consistency(m, old_root, n, new_root, *path));
-      CHECK_FALSE(verify_consistency(m, flipped(old_root, 3), n, new_root, *path));
-      if (m > 0) CHECK_FALSE(verify_consistency(m, old_root, n, flipped(new_root, 3), *path));
-      CHECK_FALSE(verify_consistency(m + 1, old_root, n, new_root, *path));
+      CHECK(test::verify_consistency(m, old_root, n, new_root, *path));
+      CHECK_FALSE(test::verify_consistency(m, flipped(old_root, 3), n, new_root, *path));
+      if (m > 0) CHECK_FALSE(test::verify_consistency(m, old_root, n, flipped(new_root, 3), *path));
+      CHECK_FALSE(test::verify_consistency(m + 1, old_root, n, new_root, *path));
     }
   }
 }
@@ -150,17 +151,18 @@ TEST_CASE("any flipped digest, and a path too long or too short, breaks a consis
     for (std::size_t k = 0; k < path->size(); ++k) {
       Path bad = *path;
       bad[k] = flipped(bad[k], 100);
-      CHECK_FALSE(verify_consistency(m, old_root, 33, new_root, bad));
+      CHECK_FALSE(test::verify_consistency(m, old_root, 33, new_root, bad));
     }
     Path longer = *path;
     longer.push_back(new_root);
-    CHECK_FALSE(verify_consistency(m, old_root, 33, new_root, longer));
-    CHECK_FALSE(verify_consistency(m, old_root, 33, new_root, std::span(*path).first(path->size() - 1)));
-    CHECK_FALSE(verify_consistency(m, old_root, 33, new_root, {}));
+    CHECK_FALSE(test::verify_consistency(m, old_root, 33, new_root, longer));
+    CHECK_FALSE(
+        test::verify_consistency(m, old_root, 33, new_root, std::span(*path).first(path->size() - 1)));
+    CHECK_FALSE(test::verify_consistency(m, old_root, 33, new_root, {}));
   }
-  CHECK_FALSE(verify_consistency(34, new_root, 33, new_root, {}));
-  CHECK_FALSE(verify_consistency(33, new_root, 33, new_root, std::vector{new_root}));
-  CHECK_FALSE(verify_consistency(0, empty_root(), 33, new_root, std::vector{new_root}));
+  CHECK_FALSE(test::verify_consistency(34, new_root, 33, new_root, {}));
+  CHECK_FALSE(test::verify_consistency(33, new_root, 33, new_root, std::vector{new_root}));
+  CHECK_FALSE(test::verify_consistency(0, empty_root(), 33, new_root, std::vector{new_root}));
 }
 
 }  // namespace

@@ -54,10 +54,4 @@ using Path = std::vector<Digest>;
 /// section 2.1.2); empty if `old_count` is 0 or all. kUsage if there are fewer leaves.
 [[nodiscard]] Result<Path> consistency_path(std::span<const Digest> leaves, std::uint64_t old_count);
 
-/// True if `path` proves that the tree (old_count, old_root) is a prefix of (new_count, new_root). An empty
-/// old tree is a prefix of every tree, with an empty path.
-[[nodiscard]] bool verify_consistency(std::uint64_t old_count, const Digest& old_root,
-                                      std::uint64_t new_count, const Digest& new_root,
-                                      std::span<const Digest> path);
-
 }  // namespace dgx::merkle
