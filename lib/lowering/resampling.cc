@@ -25,7 +25,10 @@ bool Resampling::is_identity() const { return input == output && rule != Rule::k
 float Resampling::scale() const {
   if (rule == Rule::kLinearAligned)
     return output > 1 ? static_cast<float>(input - 1) / static_cast<float>(output - 1) : 0.0F;
-  if (factor && *factor > 0) return static_cast<float>(1.0 / *factor);
+  // libtorch's gradient, and its forward pass of small tensors, take every position once or twice then,
+  // whatever the factor. (That of large ones goes by the factor, and does not fit the gradient.)
+  const bool repeats = rule == Rule::kNearest && (output == input || output == 2 * input);
+  if (factor && *factor > 0 && !repeats) return static_cast<float>(1.0 / *factor);
   return static_cast<float>(input) / static_cast<float>(output);
 }
 
@@ -33,11 +36,7 @@ std::int64_t Resampling::position(std::int64_t o, std::int64_t tap) const {
   const auto at = static_cast<float>(o);
   float source = 0;
   switch (rule) {
-    case Rule::kNearest:
-      if (input == output) return o;
-      if (output == 2 * input) return o / 2;
-      source = at * scale();
-      break;
+    case Rule::kNearest: source = at * scale(); break;
     case Rule::kNearestExact:
       source = (at + 0.5F) * scale();  // libtorch computes it in binary64, exactly, and rounds to binary32
       break;
