@@ -1,7 +1,9 @@
 #include "dgx/cli/tool.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -156,6 +158,13 @@ int run_request(const Tool& tool, Request request) {
   return flushed.ok() ? static_cast<int>(*verdict) : finish(out, flushed.error());
 }
 
+/// Opens /dev/null for each standard stream that is closed, in the direction that cannot be used, so that the
+/// stream still fails. Otherwise the next file opened would take its number, and messages would go into that.
+void fill_standard_streams() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (::fcntl(stream, F_GETFD) < 0) ::open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+}
+
 }  // namespace
 
 Tool::Tool(std::string name, std::string summary) : name_(std::move(name)), summary_(std::move(summary)) {}
@@ -167,6 +176,7 @@ Tool& Tool::later(std::string name, std::string summary) {
 }
 
 int Tool::run(int argc, char** argv) const {
+  fill_standard_streams();
   ignore_write_signals();
   try {
     return run_request(*this,
