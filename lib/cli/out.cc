@@ -1,6 +1,7 @@
 #include "dgx/cli/out.h"
 
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -36,6 +37,19 @@ bool colored(const Common& common) {
   return (no_color == nullptr || *no_color == '\0') && isatty(STDERR_FILENO) == 1;
 }
 
+/// True if the environment names a UTF-8 locale, by the precedence of setlocale(3). That function itself
+/// knows only the locales that are installed.
+bool asks_for_utf8() {
+  for (const char* const name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
+    const char* const value = std::getenv(name);
+    if (value == nullptr || *value == '\0') continue;
+    std::string locale(value);
+    for (char& c : locale) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+    return locale.find("utf-8") != std::string::npos || locale.find("utf8") != std::string::npos;
+  }
+  return false;
+}
+
 std::string spaced(std::string_view name) {
   std::string out(name);
   std::replace(out.begin(), out.end(), '_', ' ');
@@ -62,10 +76,11 @@ Cell Cell::of_unsigned(std::uint64_t number) {
 }
 
 Out::Out(std::string program, Common common) : program_(std::move(program)), common_(std::move(common)) {
-  const bool visible = !common_.quiet && isatty(STDERR_FILENO) == 1;
+  using Form = ProgressBar::Form;
+  const Form form = common_.quiet ? Form::kNothing : isatty(STDERR_FILENO) == 1 ? Form::kBar : Form::kLines;
   progress_ = std::make_unique<ProgressBar>(
-      visible, [this](std::string_view text) { note(text); },
-      [this](std::string_view text) { warning(text); });
+      form, where_requests(), [this](std::string_view text) { talk("", text); },
+      [this](std::string_view text) { note(text); }, [this](std::string_view text) { warning(text); });
 }
 
 Out::~Out() = default;
@@ -176,6 +191,12 @@ void Out::error(const Error& error) {
 }
 
 Progress& Out::progress() { return *progress_; }
+
+Out::Screen Out::screen() {
+  winsize size{};
+  const bool known = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  return {known ? size.ws_col : 80, asks_for_utf8()};
+}
 
 JobContext Out::context(const StopFlag& stop) {
   return {.threads = common_.threads,

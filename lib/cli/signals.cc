@@ -1,17 +1,23 @@
 #include "dgx/cli/signals.h"
 
+#include <unistd.h>
+
 #include <csignal>
 
 namespace dgx::cli {
 namespace {
 
 StopFlag stop_flag;
+RequestFlag where_flag;
+RequestFlag save_flag;
 
-extern "C" void dgx_on_signal(int) { stop_flag.request(); }
+extern "C" void dgx_on_stop(int) { stop_flag.request(); }
+extern "C" void dgx_on_where(int) { where_flag.request(); }
+extern "C" void dgx_on_hangup(int) { save_flag.request(); }
 
-void handle(int signal, int flags) {
+void handle(int signal, void (*handler)(int), int flags = 0) {
   struct sigaction action {};
-  action.sa_handler = dgx_on_signal;
+  action.sa_handler = handler;
   sigemptyset(&action.sa_mask);
   action.sa_flags = flags | SA_RESTART;  // a write in progress is finished, not cut short
   sigaction(signal, &action, nullptr);
@@ -20,10 +26,24 @@ void handle(int signal, int flags) {
 }  // namespace
 
 const StopFlag& watch_signals() {
-  handle(SIGTERM, 0);
-  handle(SIGUSR1, 0);
-  handle(SIGINT, static_cast<int>(SA_RESETHAND));
+  handle(SIGTERM, dgx_on_stop);
+  handle(SIGUSR1, dgx_on_stop);
+  handle(SIGINT, dgx_on_stop, static_cast<int>(SA_RESETHAND));
+  handle(SIGUSR2, dgx_on_where);
   return stop_flag;
+}
+
+RequestFlag& where_requests() { return where_flag; }
+
+RequestFlag& watch_hangup() {
+  struct sigaction before {};
+  if (sigaction(SIGHUP, nullptr, &before) == 0 && before.sa_handler != SIG_IGN) handle(SIGHUP, dgx_on_hangup);
+  return save_flag;
+}
+
+void stop_after(std::chrono::seconds time) {
+  handle(SIGALRM, dgx_on_stop);
+  alarm(static_cast<unsigned>(time.count()));
 }
 
 void ignore_write_signals() {

@@ -251,6 +251,29 @@ Status truncate_file(const std::string& path, std::size_t size_bytes) {
   return sync(file, path);
 }
 
+Result<GrowingFile> GrowingFile::open(const std::string& path, std::size_t size_bytes) {
+  const int flags = O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC;
+  const int descriptor = file_system().open(path.c_str(), flags, 0644);
+  if (descriptor < 0) {
+    if (errno != ELOOP) return creation_error(path);
+    return Error{ErrorCode::kCannotCreate, fmt::format("{}: is a symbolic link", path),
+                 "remove it, if you do not know why it is there"};
+  }
+  GrowingFile file(path, descriptor);
+  if (file_system().ftruncate(descriptor, static_cast<off_t>(size_bytes)) != 0)
+    return errno_error(path, "truncate");
+  return file;
+}
+
+GrowingFile::GrowingFile(GrowingFile&& other) noexcept
+    : path_(std::move(other.path_)), descriptor_(std::exchange(other.descriptor_, -1)) {}
+
+GrowingFile::~GrowingFile() {
+  if (descriptor_ >= 0) file_system().close(descriptor_);
+}
+
+Status GrowingFile::append(std::string_view text) { return write_all(descriptor_, text, path_); }
+
 Status write_scratch(const std::string& path, std::span<const std::string_view> parts) {
   if (file_system().unlink(path.c_str()) != 0 && errno != ENOENT) return creation_error(path);
   Descriptor file = open_to_write(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0644);

@@ -138,4 +138,21 @@ TEST_CASE("shells complete file names exactly where a value is a file") {
   CHECK_FALSE(example.command.find("--device")->takes_file());
 }
 
+TEST_CASE("a time is days, hours, minutes and seconds in this order, and at least a second") {
+  const auto seconds_in = [](const std::string& text) -> std::int64_t {
+    std::chrono::seconds out{0};
+    return parse_value(text, out).ok() ? out.count() : -1;
+  };
+  CHECK(seconds_in("1h30m") == 5400);
+  CHECK(seconds_in("90s") == 90);
+  CHECK(seconds_in("2d") == 172800);
+  CHECK(seconds_in("1d2h3m4s") == 93784);
+  CHECK(seconds_in("366d") == 31622400);
+  for (const char* text : {"", "1", "h", "30m1h", "1h 30m", "1.5h", "-1h", "1h-1m", "0s", "367d", "1h1h",
+                           "99999999999999999999d", "1w", "1H"}) {
+    CAPTURE(text);
+    CHECK(seconds_in(text) == -1);
+  }
+}
+
 }  // namespace dgx::cli

@@ -53,4 +53,25 @@ TEST_CASE("the progress line fits the terminal and survives totals that are wron
         "x  [....................]   0 %  0/7,200  1.00/s  2:00:00 left");
 }
 
+TEST_CASE("progress in words says the same") {
+  CHECK(progress_words("training", 2854, 4680, 312, "loss 0.5") ==
+        "training: 2,854 of 4,680 (60 %), 312/s, 0:05 left, loss 0.5");
+  CHECK(progress_words("x", 5, 0, 0, "") == "x: 5 of 0 (0 %)");
+}
+
+TEST_CASE("a line of progress comes when it is asked for, even where nothing is shown") {
+  RequestFlag where;
+  std::vector<std::string> said;
+  const auto say = [&said](std::string_view text) { said.emplace_back(text); };
+  const auto ignore = [](std::string_view) {};
+  ProgressBar bar(ProgressBar::Form::kNothing, where, say, ignore, ignore);
+  bar.start("training", 10);
+  bar.update(1, "loss 2");
+  CHECK(said.empty());
+  where.request();
+  bar.update(2, "loss 1");
+  bar.update(3, "loss 1");
+  CHECK(said == std::vector<std::string>{"training: 2 of 10 (20 %), loss 1"});
+}
+
 }  // namespace dgx::cli

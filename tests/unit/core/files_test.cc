@@ -48,6 +48,29 @@ TEST_CASE("what is written is read back, and nothing else is left in the folder"
   CHECK(folder.count() == 1);
 }
 
+TEST_CASE("a growing file keeps what it is told to, and shows at once what is appended") {
+  const TemporaryFolder folder;
+  {
+    auto file = GrowingFile::open(folder / "x", 0);
+    REQUIRE(file.ok());
+    REQUIRE(file->append("one\ntwo\n").ok());
+    CHECK(*read_file(folder / "x", kPlenty) == "one\ntwo\n");
+  }
+  auto file = GrowingFile::open(folder / "x", 4);
+  REQUIRE(file.ok());
+  REQUIRE(file->append("2\n").ok());
+  CHECK(*read_file(folder / "x", kPlenty) == "one\n2\n");
+}
+
+TEST_CASE("a growing file does not follow a link") {
+  const TemporaryFolder folder;
+  fs::create_symlink("elsewhere", folder / "x");
+  const auto file = GrowingFile::open(folder / "x", 0);
+  REQUIRE_FALSE(file.ok());
+  CHECK(file.error().code == ErrorCode::kCannotCreate);
+  CHECK_FALSE(exists(folder / "elsewhere"));
+}
+
 TEST_CASE("an empty file and one of exactly the limit can be read, one byte more cannot") {
   const TemporaryFolder folder;
   REQUIRE(write_file(folder / "empty", "", Clobber::kRefuse).ok());

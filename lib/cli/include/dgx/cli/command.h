@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -53,6 +54,9 @@ struct OptionRow {
 [[nodiscard]] Status parse_value(const std::string& text, std::uint64_t& out);
 /// Accepts a finite decimal number.
 [[nodiscard]] Status parse_value(const std::string& text, double& out);
+/// Accepts days, hours, minutes and seconds in this order, of which any may be missing: "1h30m", "2d", "90s".
+/// From a second to 366 days.
+[[nodiscard]] Status parse_value(const std::string& text, std::chrono::seconds& out);
 
 template <class T>
 inline constexpr bool kIsOptional = false;
@@ -61,9 +65,9 @@ inline constexpr bool kIsOptional<std::optional<T>> = true;
 
 /// The option table of one command, filled by its declare(). Everything is bound to a variable that outlives
 /// the parsing. The variable's type determines what is accepted: std::string, std::int64_t, int,
-/// std::uint64_t, double, std::optional of those (stays empty when not given), or std::vector<std::string>
-/// (one or more values). A variable that is not optional keeps its value when its option is not given, and
-/// help shows that value as the default.
+/// std::uint64_t, double, std::chrono::seconds, std::optional of those (stays empty when not given), or
+/// std::vector<std::string> (one or more values). A variable that is not optional keeps its value when its
+/// option is not given, and help shows that value as the default.
 class Command {
  public:
   /// An argument by position, in the order declared; required unless std::optional. A vector takes all that

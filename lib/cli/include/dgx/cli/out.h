@@ -100,11 +100,18 @@ class Out {
 
   [[nodiscard]] const Common& common() const { return common_; }
   [[nodiscard]] Clobber clobber() const { return common_.force ? Clobber::kReplace : Clobber::kRefuse; }
-  /// A bar with rate and remaining time, drawn on a terminal without -q. Its notes and warnings are note()
-  /// and warning().
+  /// The screen behind standard output: its columns (80 if it is not a terminal), and whether the locale is
+  /// UTF-8.
+  struct Screen {
+    int columns = 80;
+    bool unicode = false;
+  };
+  [[nodiscard]] static Screen screen();
+  /// A bar with rate and remaining time on a terminal, lines elsewhere, nothing with -q. Its notes and
+  /// warnings are note() and warning().
   [[nodiscard]] Progress& progress();
   /// The context of a job that polls the stop flag. From here on SIGTERM, SIGINT and SIGUSR1 only set that
-  /// flag (signals.h), so call this only where the job polls it.
+  /// flag (signals.h), so call this only where the job polls it. SIGUSR2 prints where the job is.
   [[nodiscard]] JobContext job();
   /// The context of a job that does not poll the flag: signals keep ending the process.
   [[nodiscard]] JobContext brief_job();

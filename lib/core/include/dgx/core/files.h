@@ -58,6 +58,26 @@ class AtomicFile {
 /// Cuts a file to its first `size_bytes` bytes, and syncs it.
 [[nodiscard]] Status truncate_file(const std::string& path, std::size_t size_bytes);
 
+/// A text file that others read while it grows. It is never synced: a crash of the machine may lose its end,
+/// and a killed process may leave half a line there.
+class GrowingFile {
+ public:
+  /// Opens the file, creating it if it does not exist, and cuts it to its first `size_bytes` bytes.
+  /// kCannotCreate for a symbolic link, which would lead elsewhere, and as write_file(); kIo.
+  [[nodiscard]] static Result<GrowingFile> open(const std::string& path, std::size_t size_bytes);
+  GrowingFile(GrowingFile&& other) noexcept;
+  GrowingFile& operator=(GrowingFile&&) = delete;
+  ~GrowingFile();
+
+  /// Appends the text, which readers see at once. kIo; part of the text may then be there.
+  [[nodiscard]] Status append(std::string_view text);
+
+ private:
+  GrowingFile(std::string path, int descriptor) : path_(std::move(path)), descriptor_(descriptor) {}
+  std::string path_;
+  int descriptor_;
+};
+
 /// Writes a file that can be made again and is checked when it is read: neither atomically nor synced. An
 /// existing file of this name is removed first, not written through, since it may be a link.
 [[nodiscard]] Status write_scratch(const std::string& path, std::span<const std::string_view> parts);

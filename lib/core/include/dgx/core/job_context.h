@@ -18,6 +18,8 @@ struct JobContext {
   std::optional<std::string> trust = {};  ///< --trust: a public key file, or a folder of them
   Progress& progress;
   const StopFlag& stop;
+  /// The request to save the state and go on, for jobs that can; null if there is no way to make it.
+  RequestFlag* save = nullptr;
 };
 
 }  // namespace dgx

@@ -18,4 +18,20 @@ class StopFlag {
   std::atomic<bool> requested_ = false;
 };
 
+/// A request that a signal handler or another thread may make again and again. Long work takes it between two
+/// steps, does what was asked for, and goes on.
+class RequestFlag {
+ public:
+  /// True if there was a request since the last call. Cheap enough for every step.
+  [[nodiscard]] bool take() {
+    return requested_.load(std::memory_order_relaxed) &&
+           requested_.exchange(false, std::memory_order_relaxed);
+  }
+  /// Async-signal-safe.
+  void request() { requested_.store(true, std::memory_order_relaxed); }
+
+ private:
+  std::atomic<bool> requested_ = false;
+};
+
 }  // namespace dgx
