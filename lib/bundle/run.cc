@@ -77,7 +77,7 @@ bool is_temporary_name(std::string_view name) {
     if (dot == std::string_view::npos || !is_all(name.substr(dot + 1), "0123456789")) return false;
     name = name.substr(0, dot);
   }
-  return is_checkpoint_name(name) || is_resume_name(name) || name == "index.h5";
+  return is_checkpoint_name(name) || is_resume_name(name) || name == "index.h5" || name == "best.h5";
 }
 
 std::string file_name(const std::string& path) { return std::filesystem::path(path).filename().string(); }
@@ -202,11 +202,16 @@ struct RunWriter::Impl {
     next.checkpoints.push_back({step, digests.state, true});
     next.losses.insert(next.losses.end(), losses.begin(), losses.end());
     next.loss_ends.push_back(static_cast<std::int64_t>(next.losses.size()));
+    drop(next);
+    return next;
+  }
+
+  /// Marks the checkpoints that the policy does not keep.
+  void drop(RunIndex& next) const {
     for (std::int64_t i = 0; i < next.segments(); ++i) {
       Checkpoint& checkpoint = next.checkpoints[static_cast<std::size_t>(i)];
       checkpoint.kept = checkpoint.kept && keep.keeps(i, next.segments());
     }
-    return next;
   }
 
   /// Makes `next` the run's index; its last checkpoint is `state`.
@@ -214,6 +219,11 @@ struct RunWriter::Impl {
     const std::string path = checkpoint_path(folder, next.checkpoints.back());
     DGX_CHECK(write_state(path, state, digests, Clobber::kReplace, effort));
     // Even after an error the new index may be there and name the bundle; otherwise the bundle is a stray.
+    return replace_index(std::move(next));
+  }
+
+  /// Replaces the index, then removes the bundles that it no longer names.
+  Status replace_index(RunIndex next) {
     DGX_CHECK(write_index(folder, next));
     const RunIndex before = std::exchange(index, std::move(next));
     // A bundle that cannot be removed now is a stray, which the next opening removes.
@@ -272,6 +282,16 @@ Status RunWriter::append(const State& state, const StateDigests& digests, std::s
   return impl_->commit(std::move(next), state, digests);
 }
 
+Status RunWriter::prune() {
+  RunIndex next = impl_->index;
+  impl_->drop(next);
+  const auto kept = [](const RunIndex& index) {
+    return std::count_if(index.checkpoints.begin(), index.checkpoints.end(),
+                         [](const Checkpoint& checkpoint) { return checkpoint.kept; });
+  };
+  return kept(next) == kept(impl_->index) ? Status() : impl_->replace_index(std::move(next));
+}
+
 Status RunWriter::diverge(const State& state, const StateDigests& digests, std::span<const float> losses) {
   RunIndex next = impl_->index;
   if (next.checkpoints.back().digest != digests.state) {
@@ -302,6 +322,15 @@ Result<StoredState> RunReader::state(std::int64_t checkpoint, Check check, Effor
   if (stored.digests.state == wanted.digest) return stored;
   return malformed(fmt::format("{}: holds state {}, the index names {}", path, stored.digests.state.brief(),
                                wanted.digest.brief()));
+}
+
+Result<std::int64_t> RunReader::checkpoint_at(std::int64_t step) const {
+  const auto& all = index_.checkpoints;
+  const auto found = std::find_if(all.begin(), all.end(),
+                                  [step](const Checkpoint& checkpoint) { return checkpoint.step == step; });
+  if (found != all.end()) return found - all.begin();
+  return usage_error(fmt::format("{} has no checkpoint at that step", folder_),
+                     fmt::format("dgx-inspect {} lists them", folder_));
 }
 
 std::int64_t RunReader::nearest_kept(std::int64_t checkpoint) const {

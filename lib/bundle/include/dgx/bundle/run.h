@@ -65,12 +65,12 @@ struct RunIndex {
 /// The only writer of a run's folder.
 ///
 /// Constraints: a killed writer may lose the checkpoint being written and nothing else; readers may look at
-/// any moment; nothing but the index grows with the number of steps. So every checkpoint is an immutable
-/// bundle, written and made durable first; then the index, a small file that names it, is replaced as a
-/// whole; then bundles that the new index no longer names are removed. Opening removes checkpoints that the
-/// index does not name, and temporary files, by the exact names that a writer gives; without an index nothing
-/// is removed. Appending to a chunked HDF5 dataset instead would be cheaper for long runs, but HDF5 has no
-/// journal: a crash can lose the file.
+/// any moment; of what proofs rest on, only the index grows with the number of steps. So every checkpoint is
+/// an immutable bundle, written and made durable first; then the index, a small file that names it, is
+/// replaced as a whole; then bundles that the new index no longer names are removed. Opening removes
+/// checkpoints that the index does not name, and temporary files, by the exact names that a writer gives;
+/// without an index nothing is removed. Appending to a chunked HDF5 dataset instead would be cheaper for long
+/// runs, but HDF5 has no journal: a crash can lose the file.
 class RunWriter {
  public:
   /// Makes the folder (its parent must exist) with checkpoint 0. kCannotCreate if the folder already has an
@@ -95,6 +95,9 @@ class RunWriter {
   /// disk and named by the index. kUsage if the state's step is not above the last one. After an error
   /// readers find the run as before, or, if only its sync failed, with this checkpoint.
   [[nodiscard]] Status append(const State& state, const StateDigests& digests, std::span<const float> losses);
+  /// Removes the checkpoints that the policy does not keep, those of earlier writers included, as the next
+  /// append() would. Guarantees and errors of append().
+  [[nodiscard]] Status prune();
   /// Ends the run with this state, the last before a step that diverges, and the losses since the last
   /// checkpoint; the last checkpoint itself may be that state. Guarantees and errors of append().
   [[nodiscard]] Status diverge(const State& state, const StateDigests& digests,
@@ -119,6 +122,8 @@ class RunReader {
   /// kept or has been removed since; kUsage if there is no such checkpoint.
   [[nodiscard]] Result<StoredState> state(std::int64_t checkpoint, Check check = Check::kDigests,
                                           Effort effort = {}) const;
+  /// The number of the checkpoint at step `step`; kUsage if there is none.
+  [[nodiscard]] Result<std::int64_t> checkpoint_at(std::int64_t step) const;
   /// The last kept checkpoint at or before `checkpoint`, from which to recompute it.
   [[nodiscard]] std::int64_t nearest_kept(std::int64_t checkpoint) const;
 
