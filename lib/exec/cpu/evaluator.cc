@@ -23,13 +23,13 @@ Evaluator::Evaluator(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Evaluator::~Evaluator() = default;
 
 Result<std::unique_ptr<Evaluator>> Evaluator::create(std::shared_ptr<const program::Program> program,
-                                                     int threads) {
+                                                     int threads, const std::vector<ValueIndex>& keep) {
   auto impl = std::make_unique<Impl>();
   impl->program = std::move(program);
   auto team = std::make_shared<ThreadTeam>(std::max(threads, 1));
   DGX_CHECK(check_float_mode(*team));
   const auto& values = impl->program->values;
-  std::vector<ValueIndex> results;
+  std::vector<ValueIndex> results = keep;
   const ValueIndex first{std::max(0, to_number(values.next()) - 3)};
   for (const ValueIndex v : values.indices(first)) results.push_back(v);
   DGX_TRY(impl->machine, Machine::create(impl->program, Fusion::kFused, std::move(team), results));

@@ -82,6 +82,7 @@ struct ExactExecutor::Impl {
   std::int64_t profiled_steps = 0;
   double profiled_seconds = 0;
   bool packed = false;  ///< entries lie as in the fused plan, not in rows
+  std::vector<float> watched;
 
   Status prepare();
   static void set_entry(EntrySlot& entry, const Tensor& tensor);
@@ -129,7 +130,7 @@ Status ExactExecutor::Impl::prepare() {
   const std::int64_t samples = inputs.x.shape.empty() ? 0 : inputs.x.shape[0];
   DGX_TRY(order, kernels::DataOrder::create(inputs.seed, samples, inputs.batch));
   // Checks that all fits before any is allocated.
-  DGX_TRY(fused, Machine::create(program, Fusion::kFused, team, {}));
+  DGX_TRY(fused, Machine::create(program, Fusion::kFused, team, inputs.watched));
   for (const ValueIndex v : program->values.indices()) {
     if (program->values[v].kind == Kind::kInput) DGX_CHECK(add_input(v));
   }
@@ -291,6 +292,7 @@ Status ExactExecutor::Impl::run_every_value(const std::optional<Fault>& fault,
     DGX_TRY(every_value, Machine::create(program, Fusion::kEveryValue, team, {}));
   }
   Machine& machine = *every_value;
+  watched.clear();
   unpack_entries();
   connect(machine);
   DGX_CHECK(prepare_step());
@@ -337,6 +339,7 @@ Status ExactExecutor::load(const State& state) {
   DGX_TRY(impl_->position, check_loadable(*impl_->program, state));
   for (std::size_t e = 0; e < state.size(); ++e) impl_->set_entry(impl_->entries[e], state[e].tensor);
   impl_->packed = false;
+  impl_->watched.clear();
   return {};
 }
 
@@ -381,7 +384,9 @@ Status ExactExecutor::Impl::step() {
                         aside ? std::function<void()>(look_ahead) : std::function<void()>()));
   DGX_CHECK(gather_error());
   DGX_CHECK(check_finite(machine));
-  finish_step(machine);
+  watched.clear();
+  for (const ValueIndex v : inputs.watched) watched.push_back(machine.view(v).as<float>()[0]);
+  finish_step(machine);  // exchanges the buffers of entries and their next values
   rows = std::move(next);
   rows_position = position;
   gathered_aside = gathered_next;
@@ -403,6 +408,7 @@ Status ExactExecutor::trace(const Fault& fault, const program::ValueVisitor& vis
 }
 
 std::int64_t ExactExecutor::position() const { return impl_->position; }
+std::span<const float> ExactExecutor::watched() const { return impl_->watched; }
 
 Result<State> ExactExecutor::state() const {
   State state;

@@ -34,6 +34,7 @@ struct DeviceExecutor::Impl {
   std::array<std::int64_t, 2> staged{-1, -1};  ///< the step whose inputs lie there
   std::int64_t position = 0;
   float loss = 0;
+  std::vector<float> watched;
   std::unique_ptr<ExactExecutor> on_cpu;
   struct Snapshot {
     void* on_device = nullptr;
@@ -71,7 +72,7 @@ Status DeviceExecutor::Impl::prepare() {
   DGX_CHECK(check_inputs());
   const std::int64_t samples = inputs.x.shape.empty() ? 0 : inputs.x.shape[0];
   DGX_TRY(order, kernels::DataOrder::create(inputs.seed, samples, inputs.batch));
-  DGX_TRY(plan, make_device_plan(program));
+  DGX_TRY(plan, make_device_plan(program, inputs.watched));
   offsets = plan_device_memory(plan);
   DGX_CHECK(take_memory());
   DGX_CHECK(upload_constants());
@@ -216,6 +217,11 @@ Status DeviceExecutor::Impl::step() {
   DGX_CHECK(device->download(results.data(), memory + offsets.flags, offsets.results_bytes));
   DGX_CHECK(check_results(results));
   std::memcpy(&loss, &results.back(), sizeof loss);
+  watched.clear();
+  for (const ValueIndex v : inputs.watched) {
+    const std::int64_t at = offsets.values[v];
+    DGX_CHECK(device->download(&watched.emplace_back(), memory + at, sizeof(float)));
+  }
   ++position;
   return {};
 }
@@ -234,6 +240,7 @@ Status DeviceExecutor::Impl::bring(const State& state) {
                              offsets.entries[e].size_bytes));
     if (state[e].name == "loss") loss = state[e].tensor.as<float>()[0];
   }
+  watched.clear();
   return {};
 }
 
@@ -330,6 +337,7 @@ Result<PendingState> DeviceExecutor::snapshot() {
 }
 
 float DeviceExecutor::loss() const { return impl_->loss; }
+std::span<const float> DeviceExecutor::watched() const { return impl_->watched; }
 const cuda::DeviceInfo& DeviceExecutor::device() const { return impl_->device->info(); }
 
 Status DeviceExecutor::trace(const program::ValueVisitor& visit) {

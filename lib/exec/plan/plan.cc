@@ -176,8 +176,9 @@ Result<Plan> make_plan(std::shared_ptr<const program::Program> program, Fusion f
   return planned(std::move(graph));
 }
 
-Result<Plan> make_device_plan(std::shared_ptr<const program::Program> program) {
-  OperationGraph graph{Fusion::kFused, Backend::kDevice, 1, {}, {}};
+Result<Plan> make_device_plan(std::shared_ptr<const program::Program> program,
+                              const std::vector<ValueIndex>& keep) {
+  OperationGraph graph{Fusion::kFused, Backend::kDevice, 1, keep, {}};
   graph.plan.program = std::move(program);
   return planned(std::move(graph));
 }

@@ -88,8 +88,10 @@ struct Plan {
 /// values.
 [[nodiscard]] Result<Plan> make_plan(std::shared_ptr<const program::Program> program, Fusion fusion,
                                      int threads, const std::vector<kernels::ValueIndex>& keep);
-/// Plans a fused step on a device (device_executor.h). All values lie in rows, none in slices.
-[[nodiscard]] Result<Plan> make_device_plan(std::shared_ptr<const program::Program> program);
+/// Plans a fused step on a device (device_executor.h), `keep` as above. All values lie in rows, none in
+/// slices.
+[[nodiscard]] Result<Plan> make_device_plan(std::shared_ptr<const program::Program> program,
+                                            const std::vector<kernels::ValueIndex>& keep = {});
 
 /// Bytes that a plan needs besides its inputs: intermediate values, and the scratch of `threads` threads.
 [[nodiscard]] std::int64_t planned_bytes(const Plan& plan, int threads);

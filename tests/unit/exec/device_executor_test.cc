@@ -52,6 +52,28 @@ TEST_CASE("a device gives the bits of the definition, in whatever order threads 
   }
 }
 
+TEST_CASE("scalars that are watched have the CPU's numbers on a device", "[device]") {
+  Network network;
+  network.clip_norm = 0.5;
+  const Samples data(network);
+  auto inputs = test::step_inputs(network, data);
+  const auto program = network.step_program();
+  for (const kernels::ValueIndex v : program->values.indices()) {
+    const kernels::Primitive& line = program->values[v];
+    if (line.kind != kernels::Kind::kInput && line.dtype == DType::kF32 && line.shape.empty())
+      inputs.watched.push_back(v);
+  }
+  const auto executor = DeviceExecutor::create(program, inputs, test::emulated_device(""), 1);
+  const auto reference = ExactExecutor::create(program, inputs, 1);
+  REQUIRE((executor.ok() && reference.ok()));
+  REQUIRE(((*executor)->load(start_of(network)).ok() && (*reference)->load(start_of(network)).ok()));
+  for (int s = 0; s < 2; ++s) {
+    REQUIRE(((*executor)->step().ok() && (*reference)->step().ok()));
+    CHECK(std::ranges::equal((*executor)->watched(), (*reference)->watched()));
+  }
+  CHECK_FALSE((*executor)->watched().empty());
+}
+
 TEST_CASE("a device traces and makes faults by the CPU, and goes on from there", "[device]") {
   const Network network;
   const Samples data(network);

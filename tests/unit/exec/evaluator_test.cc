@@ -55,6 +55,24 @@ TEST_CASE("every value that an evaluation keeps is still there when it ends, tho
     CHECK(std::ranges::equal((*evaluator)->value(v).bytes, values[v].bytes()));
 }
 
+TEST_CASE("an evaluation keeps the values that it is asked for besides the last three") {
+  const auto program =
+      test::program_of({{DType::kF32, {17, 33}}},
+                       {R"({"do":["neg x0"],"k":"map","s":[17,33],"t":"f32","v":@V,"x":["0[i0,i1]"]})",
+                        R"({"f":[33],"k":"sum","s":[17],"t":"f32","v":@V,"x":["1[i0,k0]"]})",
+                        R"({"f":[17],"k":"sum","s":[],"t":"f32","v":@V,"x":["2[k0]"]})",
+                        R"({"f":[1],"k":"max","s":[17],"t":"f32","v":@V,"x":["3[]"]})"});
+  std::mt19937 random(1);
+  const State state = {{"model/a", test::random_tensor({DType::kF32, {17, 33}}, random)}};
+  const auto values = test::run_program(*program, state, {});
+  auto evaluator = Evaluator::create(program, 1, {kernels::ValueIndex{0}, kernels::ValueIndex{1}});
+  REQUIRE(evaluator.ok());
+  REQUIRE((*evaluator)->load(state).ok());
+  REQUIRE((*evaluator)->run({}, {}).ok());
+  for (const kernels::ValueIndex v : values.indices())
+    CHECK(std::ranges::equal((*evaluator)->value(v).bytes, values[v].bytes()));
+}
+
 TEST_CASE("integers saturate in a u8 value that is a copy of them, for its readers too") {
   test::check_form({{DType::kI64, {300}, 1000}},
                    {R"({"k":"map","s":[300],"t":"u8","v":@V,"x":["0[i0]"]})",

@@ -381,6 +381,37 @@ TEST_CASE("a thread that flushes subnormal numbers to zero gets no executor") {
 }
 #endif
 
+TEST_CASE("every scalar that is watched has the number of the definition, and no step changes for it") {
+  Network network;
+  network.clip_norm = 0.5;
+  const auto program = network.step_program();
+  const Samples data(network);
+  auto inputs = test::step_inputs(network, data);
+  for (const kernels::ValueIndex v : program->values.indices()) {
+    const kernels::Primitive& line = program->values[v];
+    if (line.kind != kernels::Kind::kInput && line.dtype == DType::kF32 && line.shape.empty())
+      inputs.watched.push_back(v);
+  }
+  REQUIRE_FALSE(inputs.watched.empty());
+  const auto executor = ExactExecutor::create(program, inputs, 2);
+  REQUIRE(executor.ok());
+  State state = *program::initial_state(*program, test::kSeed);
+  REQUIRE((*executor)->load(state).ok());
+  CHECK((*executor)->watched().empty());
+  for (std::int64_t s = 0; s < 2; ++s) {
+    const auto batch = test::reference_inputs(network, data, s);
+    const auto values = test::run_program(*program, state, batch);
+    state = test::next_state(*program, state, batch);
+    REQUIRE((*executor)->step().ok());
+    REQUIRE((*executor)->watched().size() == inputs.watched.size());
+    for (std::size_t n = 0; n < inputs.watched.size(); ++n)
+      CHECK((*executor)->watched()[n] == values[inputs.watched[n]].as<float>()[0]);
+    require_same((*executor)->state().value(), state, "step " + std::to_string(s));
+  }
+  REQUIRE((*executor)->trace([](kernels::ValueIndex, const TensorView&) { return Status(); }).ok());
+  CHECK((*executor)->watched().empty());
+}
+
 TEST_CASE("a dataset or state of other shapes is refused") {
   const Network network;
   const auto program = network.step_program();

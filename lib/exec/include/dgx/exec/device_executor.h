@@ -34,6 +34,7 @@ class DeviceExecutor final : public StepExecutor {
   [[nodiscard]] float loss() const override;
   [[nodiscard]] Status trace(const program::ValueVisitor& visit) override;
   [[nodiscard]] Status trace(const Fault& fault, const program::ValueVisitor& visit) override;
+  [[nodiscard]] std::span<const float> watched() const override;
   [[nodiscard]] std::int64_t planned_bytes() const override;
   [[nodiscard]] std::string explain() const override;
   /// From now on a step's kernels are launched one by one and timed by the device's clock; a time includes

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,8 @@ struct StepInputs {
   std::int64_t batch = 0;
   BulkView x;  ///< [samples, …] of the dataset; borrowed for the executor's life
   BulkView y;
+  /// f32 scalars of the program to be read after each step, StepExecutor::watched().
+  std::vector<kernels::ValueIndex> watched = {};
 };
 
 /// One deliberate fault: bit `bit` of element `element` of value `value`, flipped when the value is made.
@@ -50,6 +53,9 @@ class StepExecutor : public program::Executor {
   [[nodiscard]] virtual Result<PendingState> snapshot();
   /// trace() with a fault; `visit` may be empty.
   [[nodiscard]] virtual Status trace(const Fault& fault, const program::ValueVisitor& visit) = 0;
+  /// The values of StepInputs::watched in the last step, in that order; empty after load() and trace(). Valid
+  /// until the next of these or of step().
+  [[nodiscard]] virtual std::span<const float> watched() const = 0;
   /// Bytes of memory that the plan takes where the step is computed, state included.
   [[nodiscard]] virtual std::int64_t planned_bytes() const = 0;
   /// One line per operation of the plan: what runs, and how it was recognised.
@@ -86,6 +92,7 @@ class ExactExecutor final : public StepExecutor {
   [[nodiscard]] Status trace(const program::ValueVisitor& visit) override;
 
   [[nodiscard]] Status trace(const Fault& fault, const program::ValueVisitor& visit) override;
+  [[nodiscard]] std::span<const float> watched() const override;
   [[nodiscard]] std::int64_t planned_bytes() const override;
   [[nodiscard]] std::string explain() const override;
   [[nodiscard]] Status start_profile() override;
@@ -100,14 +107,16 @@ class ExactExecutor final : public StepExecutor {
 /// Runs an evaluation program (no state changes, no schedule) on batches given one by one.
 class Evaluator {
  public:
+  /// `keep`: values to be kept besides the last three.
   [[nodiscard]] static Result<std::unique_ptr<Evaluator>> create(
-      std::shared_ptr<const program::Program> program, int threads);
+      std::shared_ptr<const program::Program> program, int threads,
+      const std::vector<kernels::ValueIndex>& keep = {});
   ~Evaluator();
   /// Takes the program's `model/…` entries out of `state`; others are ignored.
   [[nodiscard]] Status load(const State& state);
   /// `x` and `y` are one batch, of the program's shapes.
   [[nodiscard]] Status run(const TensorView& x, const TensorView& y);
-  /// A value of the last run. Only the program's last three values are kept.
+  /// A value of the last run. Only the program's last three values are kept, and those asked for.
   [[nodiscard]] TensorView value(kernels::ValueIndex value) const;
   /// One line per operation, as ExactExecutor::explain().
   [[nodiscard]] std::string explain() const;
