@@ -1,8 +1,10 @@
 // dgx-train: train a task, resumably. dgx-train(1).
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <map>
 
+#include "dgx/cli/signals.h"
 #include "dgx/cli/tool.h"
 #include "dgx/jobs/train.h"
 
@@ -82,9 +84,37 @@ class ProfileTables {
   double beside_ = 0;
 };
 
+json::Object object_of(const jobs::Validated& found) {
+  json::Object out{{"step", found.step}};
+  if (found.best_step > 0) out.emplace("best_step", found.best_step);
+  const auto add = [&out](const char* name, const std::optional<double>& number) {
+    if (number) out.emplace(name, cli::Cell(*number).value);
+  };
+  add("loss", found.measures.loss);
+  add("accuracy", found.measures.accuracy);
+  add("top5", found.measures.top5);
+  add("perplexity", found.measures.perplexity);
+  return out;
+}
+
+void print_confusion(const jobs::Measures& measures, cli::Out& out) {
+  if (measures.confusion.empty()) return;
+  cli::Table table{{"label"}};
+  for (std::size_t c = 0; c < measures.confusion.size(); ++c) table.columns.push_back(std::to_string(c));
+  for (std::size_t label = 0; label < measures.confusion.size(); ++label) {
+    std::vector<cli::Cell> row{label};
+    for (const std::int64_t count : measures.confusion[label]) row.emplace_back(count);
+    table.rows.push_back(std::move(row));
+  }
+  out.field("confusion", std::move(table));
+}
+
 struct Train {
   jobs::TrainOptions options;
   std::optional<std::string> evaluate;
+  std::optional<std::int64_t> step;
+  std::optional<std::string> predictions;
+  std::optional<std::chrono::seconds> max_time;
   std::string device = "cpu";
   std::optional<std::string> profile;
   std::string output;
@@ -96,10 +126,18 @@ struct Train {
     command.option("--evaluate", "RUN", evaluate,
                    "print loss, accuracy and perplexity of the run's last checkpoint instead");
     command.exactly_one({"--output", "--evaluate"});
+    command.option("--step", "STEP", step,
+                   "with --evaluate: the checkpoint at this step instead of the last");
+    command.option("--predictions", "FILE.npy|.npz", predictions,
+                   "with --evaluate: write the model's answer for each sample");
+    command.option("--validate", "TEST.h5", options.validate, "evaluate on these data as training goes on");
+    command.option("--every", "STEPS", options.every,
+                   "steps between validations; as many as between checkpoints unless given");
     command.option("--program", "FILE", options.program, "the step program, if it is not next to the task");
     command.option("--init", "FILE", options.init, "the initial state, if it is not next to the task");
     command.choice("--device", {"cpu", "cuda"}, device, "device to compute on");
     command.option("--until", "STEP", options.until, "stop once this many steps are done");
+    command.option("--max-time", "TIME", max_time, "stop after this time, such as 1h30m, and save the state");
     command.option("--keep", "all|every:N|last", options.keep, "checkpoints to keep");
     command.option("--profile", "P.json", profile, "profile of a native task");
     command.flag("--profile-ops", options.profile_operations, "print the time and rate of every operation");
@@ -113,11 +151,18 @@ struct Train {
     if (evaluate && options.profile_operations)
       return usage_error("--profile-ops is for training, not for --evaluate");
     if (evaluate && device != "cpu") return usage_error("--device is for training, not for --evaluate");
+    if (evaluate && (options.validate || options.every || options.until || max_time))
+      return usage_error("--validate, --every, --until and --max-time are for training, not for --evaluate");
     if (evaluate) return run_evaluate(out);
+    if (step) return usage_error("--step is for --evaluate; training takes --until");
+    if (predictions) return usage_error("--predictions is for --evaluate");
     jobs::TrainOptions all = options;
     DGX_TRY(all.device, jobs::device_from_name(device));
     all.run = output;
-    DGX_TRY(const jobs::TrainResult result, jobs::train(all, out.job()));
+    JobContext context = out.job();
+    context.save = &cli::watch_hangup();
+    if (max_time) cli::stop_after(*max_time);
+    DGX_TRY(const jobs::TrainResult result, jobs::train(all, context));
     out.field("steps", result.steps);
     out.field("state", result.state);
     out.field("loss", static_cast<double>(result.loss));
@@ -126,6 +171,10 @@ struct Train {
     out.field("seconds", seconds(result.seconds));
     out.field("checkpoint_seconds", seconds(result.checkpoint_seconds));
     if (result.segment_milliseconds) out.field("segment_milliseconds", *result.segment_milliseconds);
+    if (result.validated) {
+      out.field("validation", object_of(*result.validated));
+      if (result.steps == result.total_steps) print_confusion(result.validated->measures, out);
+    }
     if (result.profile) {
       const ProfileTables tables(*result.profile);
       out.field("profiled_steps", result.profile->steps);
@@ -147,14 +196,18 @@ struct Train {
   }
 
   Result<cli::Verdict> run_evaluate(cli::Out& out) const {
-    DGX_TRY(const jobs::EvaluateResult result,
-            jobs::evaluate({options.task, options.data, *evaluate, options.isa}, out.brief_job()));
+    DGX_TRY(
+        const jobs::EvaluateResult result,
+        jobs::evaluate({options.task, options.data, *evaluate, options.isa, step, predictions}, out.job()));
+    const jobs::Measures& found = result.measures;
     out.field("step", result.step);
     out.field("state", result.state);
-    out.field("samples", result.samples);
-    out.field("loss", result.loss);
-    out.field("accuracy", result.accuracy);
-    if (result.perplexity) out.field("perplexity", *result.perplexity);
+    out.field("samples", found.samples);
+    out.field("loss", found.loss);
+    out.field("accuracy", found.accuracy);
+    if (found.top5) out.field("top5", *found.top5);
+    if (found.perplexity) out.field("perplexity", *found.perplexity);
+    print_confusion(found, out);
     return cli::Verdict::kDone;
   }
 
@@ -164,10 +217,29 @@ struct Train {
   }
 };
 
+struct Prune {
+  jobs::PruneOptions options;
+
+  void declare(cli::Command& command) {
+    command.positional("RUN", options.run, "a run's folder");
+    command.option("--keep", "every:N|last", options.keep,
+                   "checkpoints to keep besides the first and the last");
+  }
+
+  Result<cli::Verdict> run(cli::Out& out) const {
+    DGX_TRY(const jobs::PruneResult result, jobs::prune(options));
+    out.field("removed", result.removed);
+    out.field("kept", result.kept);
+    out.field("bytes", result.bytes);
+    return cli::Verdict::kDone;
+  }
+};
+
 }  // namespace
 
 int main(int argc, char** argv) {
   cli::Tool tool("dgx-train", "do a task's work: train exactly and resumably, with committed checkpoints");
   tool.add<Train>("", "train, or evaluate a run");
+  tool.add<Prune>("prune", "remove checkpoints of a run; its proof stays as good as it was");
   return tool.run(argc, argv);
 }

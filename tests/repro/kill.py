@@ -1,10 +1,11 @@
 """Killed at any moment, the same call ends with the same digests: kill.py --bin FOLDER
 
 Twenty times kill -9 at random moments of dgx-train (seeded, drawn over the time that a whole run takes), then one call that is left alone. The
-same with SIGTERM, which must exit 75 or 0. Afterwards nothing but the run lies in the folder.
+same with SIGTERM, which must exit 75 or 0. Afterwards nothing but the run lies in the folder, and its log has every step once.
 """
 
 import argparse
+import csv
 import os
 import random
 import re
@@ -17,7 +18,18 @@ import time
 import tasks
 
 KILLS = 20
-RUN_FILES = re.compile(r"index\.h5|checkpoint-\d{10}-[0-9a-f]{12}\.h5|\.lock")
+RUN_FILES = re.compile(r"index\.h5|checkpoint-\d{10}-[0-9a-f]{12}\.h5|\.lock|log\.csv")
+
+
+def logged(run):
+    """Of each row of the run's log what does not depend on the machine: step, epoch, loss, learning rate; and whether its other cells are as they may be."""
+    with open(os.path.join(run, "log.csv")) as file:
+        rows = list(csv.DictReader(file))
+    known = ("step", "epoch", "loss", "learning_rate")
+    assert all(not row["gradient_norm"] and (float(row["seconds"] or 0) >= 0) for row in rows), f"{run}/log.csv: a cell is not as it may be"
+    times = [float(row["seconds"]) for row in rows if row["seconds"]]
+    assert times == sorted(times), f"{run}/log.csv: time goes back"
+    return [[row[name] for name in known] for row in rows]
 
 
 class Killer:
@@ -25,6 +37,7 @@ class Killer:
         self.bin, self.data, self.folder = bin_folder, data, folder
         self.random, self.runs = random.Random(5), 0
         self.wanted = tasks.expected()["small"]["states"]["300"]
+        self.log = None  # of a run that nobody interrupted
 
     def new_run(self):
         self.runs += 1
@@ -41,7 +54,11 @@ class Killer:
         assert done["state"] == self.wanted, f"{run}: {done['state']}, expected {self.wanted}"
         strays = [name for name in os.listdir(run) if not RUN_FILES.fullmatch(name)]
         assert not strays, f"{run}: left behind: {strays}"
-        assert len(os.listdir(run)) == 33, f"{run}: {len(os.listdir(run))} files"
+        assert len(os.listdir(run)) == 34, f"{run}: {len(os.listdir(run))} files"
+        log = logged(run)
+        self.log = self.log or log
+        assert [row[0] for row in log] == [str(step) for step in range(1, 301)], f"{run}/log.csv: not each step once"
+        assert log == self.log, f"{run}/log.csv: is not that of a run that was left alone"
 
     def interrupt(self, run, number, seconds):
         """Starts the call and sends the signal after so long; its exit code, or minus the signal."""

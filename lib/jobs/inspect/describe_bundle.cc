@@ -8,6 +8,7 @@
 #include "dgx/merkle/digests.h"
 #include "dgx/program/number_text.h"
 #include "inspect/describe.h"
+#include "train/log_rows.h"
 
 namespace dgx::jobs {
 
@@ -168,6 +169,12 @@ Result<Description> describe_run(const std::string& folder, Recompute recompute,
                   {},
                   {}};
   if (!index.losses.empty()) out.fields.push_back({"loss", decimal(index.losses.back())});
+  BestRow best;
+  DGX_CHECK(read_log(folder, kValidationFormat, [&best](LogRow row) { return best.take(row), true; }));
+  if (best.step > 0) {
+    out.fields.push_back({"best_step", json_number(best.step)});
+    out.fields.push_back({"best_validation_loss", fmt::format("{}", best.loss)});
+  }
   if (!index.header.drill.empty()) out.fields.push_back({"drill", index.header.drill});
   json::Array rows;
   std::int64_t kept = 0;

@@ -125,10 +125,11 @@ std::string name_of(const exec::DeviceExecutor& executor) {
 
 }  // namespace
 
-Result<std::unique_ptr<exec::StepExecutor>> make_executor_on(ComputeDevice device, const TaskFiles& files,
-                                                             const bundle::Dataset& data,
-                                                             const JobContext& context) {
-  DGX_TRY(const exec::StepInputs inputs, step_inputs(files, data));
+Result<std::unique_ptr<exec::StepExecutor>> make_executor_on(
+    ComputeDevice device, const TaskFiles& files, const bundle::Dataset& data, const JobContext& context,
+    const std::vector<kernels::ValueIndex>& watched) {
+  DGX_TRY(exec::StepInputs inputs, step_inputs(files, data));
+  inputs.watched = watched;
   if (device == ComputeDevice::kCpu) {
     DGX_TRY(auto executor, exec::ExactExecutor::create(files.program, inputs, context.threads));
     return std::unique_ptr<exec::StepExecutor>(std::move(executor));

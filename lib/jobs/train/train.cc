@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <filesystem>
 
 #include "dgx/bundle/run.h"
 #include "dgx/bundle/state.h"
@@ -12,6 +14,8 @@
 #include "dgx/protocol/admission.h"
 #include "train/checkpointer.h"
 #include "train/segment_time.h"
+#include "train/training_log.h"
+#include "train/validation.h"
 
 namespace dgx::jobs {
 namespace {
@@ -33,13 +37,13 @@ struct Training {
   const TaskFiles& files;
   exec::StepExecutor& executor;
   bundle::RunWriter& run;
-  bool continued;          // the run was there before this call
-  DrilledExecutor solver;  // takes this run's steps on `executor`
+  bool continued;                          // the run existed before this call
+  DrilledExecutor solver;                  // takes this run's steps on `executor`
+  std::unique_ptr<Validation> validation;  // null without data for it
   Checkpointer checkpointer{run};
-  std::vector<float> losses{};     // since the last checkpoint
-  std::int64_t first_segment = 0;  // the first that this call commits
-  double step_seconds = 0;         // of all steps of this call
-  std::int64_t timed_steps = 0;
+  std::vector<float> losses{};       // since the last checkpoint
+  std::int64_t first_segment = 0;    // the first that this call commits
+  std::optional<TrainingLog> log{};  // set once the step where the call begins is known
   TrainResult result{};
 };
 
@@ -54,7 +58,8 @@ void discard_resume_point(const std::string& run) {
   static_cast<void>(remove_file(resume_losses_path(run)));
 }
 
-Status write_resume_point(const Training& t) {
+Status write_resume_point(Training& t) {
+  DGX_CHECK(t.log->flush());
   DGX_TRY(const State state, t.executor.state());
   const std::string_view bytes(reinterpret_cast<const char*>(t.losses.data()),
                                t.losses.size() * sizeof(float));
@@ -79,13 +84,13 @@ void take_up(Training& t, const protocol::Segment& segment, State& state) {
 
 /// Time of the longest segment, estimated from all steps of this call so far.
 std::optional<std::int64_t> segment_milliseconds(const Training& t) {
-  if (t.timed_steps == 0) return std::nullopt;
-  return protocol::segment_milliseconds(t.files.segments, t.step_seconds, t.timed_steps);
+  if (t.log->steps_here() == 0) return std::nullopt;
+  return protocol::segment_milliseconds(t.files.segments, t.log->seconds_here(), t.log->steps_here());
 }
 
 /// Saves the state after a request to stop. Always an error: kInterrupted, or internal if this call, like
 /// the one before it, has taken no step.
-Status interrupt(const Training& t) {
+Status interrupt(Training& t) {
   const std::int64_t position = t.executor.position();
   if (t.files.segments.state_at(position) < 0) DGX_CHECK(write_resume_point(t));
   if (position == t.result.resumed_from && t.continued) {
@@ -99,24 +104,54 @@ Status interrupt(const Training& t) {
                "run the same command again to continue"};
 }
 
-/// Takes steps up to `end`, or until a stop is requested, which is the error of interrupt().
+/// Measures the model on the validation data, if that is due after this step.
+Status validate_if_due(Training& t) {
+  const std::int64_t position = t.executor.position();
+  if (t.validation == nullptr || !t.validation->due(position)) return {};
+  DGX_CHECK(t.log->flush());
+  DGX_TRY(const State state, t.executor.state());
+  return t.validation->measure(state, position, t.log->epoch_of(position), t.log->seconds());
+}
+
+/// Saves the state if that was asked for; at the end of a segment, after the commit. Waits for the checkpoint
+/// before it, without which a resume point is of no use.
+Status save_if_asked(Training& t) {
+  const std::int64_t position = t.executor.position();
+  if (t.context.save == nullptr || !t.context.save->take()) return {};
+  DGX_CHECK(t.checkpointer.finish());
+  if (t.files.segments.state_at(position) < 0) DGX_CHECK(write_resume_point(t));
+  t.context.progress.note("saved the state after step " + std::to_string(position));
+  return {};
+}
+
+/// Records the step that was just taken, and does what is due between two steps.
+Status after_step(Training& t) {
+  const float loss = t.executor.loss();
+  t.losses.push_back(loss);
+  DGX_CHECK(t.log->step(t.executor.position(), loss, t.executor.watched()));
+  t.context.progress.update(t.executor.position(), "loss " + short_number(loss));
+  DGX_CHECK(validate_if_due(t));
+  return t.files.segments.state_at(t.executor.position()) < 0 ? save_if_asked(t) : Status();
+}
+
+/// Takes steps up to `end`, or until one diverges, which the result then says, or until a stop is requested,
+/// which is the error of interrupt().
 Status steps_to(Training& t, std::int64_t end) {
   const auto unless_stopped = [&]() -> Status {
     return t.executor.position() < end && t.context.stop.requested() ? interrupt(t) : Status();
   };
   DGX_CHECK(unless_stopped());
-  const std::int64_t first = t.executor.position();
-  const double begin = seconds_now();
-  Status taken = t.solver.advance(end - first, [&]() -> Status {
-    t.losses.push_back(t.executor.loss());
-    if (t.executor.position() % 16 == 0) {
-      t.context.progress.update(t.executor.position(), "loss " + short_number(t.executor.loss()));
-    }
-    return unless_stopped();
+  t.log->start_clock();
+  Status between;  // the error of what is done between two steps: never a divergence
+  Status taken = t.solver.advance(end - t.executor.position(), [&]() -> Status {
+    between = after_step(t);
+    if (between.ok()) between = unless_stopped();
+    t.log->start_clock();
+    return between;
   });
-  t.step_seconds += seconds_now() - begin;
-  t.timed_steps += t.executor.position() - first;
-  return taken;
+  if (taken.ok() || !between.ok() || taken.error().code != ErrorCode::kMalformed) return taken;
+  t.result.divergence = taken.error().message;
+  return {};
 }
 
 /// Replays the faulty segment honestly, to find whether the fault reached a committed digest at all.
@@ -135,9 +170,12 @@ Status compare_with_honest(Training& t, const State& start) {
 Status train_segment(Training& t, const protocol::Segment& segment, std::int64_t goal) {
   const std::optional<Drill>& drill = t.solver.drill();
   if (drill && drill->segment == segment.index) {
-    const std::int64_t missing = segment.end - t.executor.position();
-    t.losses.insert(t.losses.end(), static_cast<std::size_t>(missing), t.executor.loss());
-    DGX_CHECK(t.solver.idle(missing));
+    const std::int64_t first = t.executor.position();
+    const float loss = t.executor.loss();
+    t.losses.insert(t.losses.end(), static_cast<std::size_t>(segment.end - first), loss);
+    DGX_CHECK(t.solver.idle(segment.end - first));
+    for (std::int64_t step = first + 1; step <= segment.end; ++step) t.log->fill(step, loss);
+    DGX_CHECK(validate_if_due(t));
   } else {
     const bool faulty = drill && drill->strikes(segment);
     std::optional<State> honest_start;
@@ -145,12 +183,8 @@ Status train_segment(Training& t, const protocol::Segment& segment, std::int64_t
       DGX_TRY(honest_start, t.executor.state());
     }
     const std::int64_t end = std::min(segment.end, goal);
-    const Status taken = steps_to(t, end);
-    if (!taken.ok() && taken.error().code == ErrorCode::kMalformed) {
-      t.result.divergence = taken.error().message;
-      return {};
-    }
-    DGX_CHECK(taken);
+    DGX_CHECK(steps_to(t, end));
+    if (!t.result.divergence.empty()) return {};
     if (end < segment.end) return write_resume_point(t);
     if (faulty) DGX_CHECK(compare_with_honest(t, *honest_start));
   }
@@ -158,10 +192,11 @@ Status train_segment(Training& t, const protocol::Segment& segment, std::int64_t
     if (const auto milliseconds = segment_milliseconds(t))
       tell_segment_time(t.context.progress, t.files.body(), *milliseconds);
   }
+  DGX_CHECK(t.log->flush());
   DGX_CHECK(t.checkpointer.commit(t.executor, std::move(t.losses)));
   t.losses.clear();
   discard_resume_point(t.options.run);
-  return {};
+  return save_if_asked(t);
 }
 
 /// Commits the state before the step that diverged. That step has overwritten it, so it is recomputed from
@@ -174,6 +209,8 @@ Status end_diverged(Training& t) {
   take_up(t, t.files.segments[t.run.index().segments()], checkpoint.state);
   DGX_CHECK(t.solver.load(checkpoint.state));
   DGX_CHECK(steps_to(t, end));
+  if (t.executor.position() != end)
+    return internal_error(t.result.divergence + ", but did not when it was first taken");
   DGX_TRY(const State last, t.executor.state());
   DGX_TRY(const auto digests, bundle::digests_of(last, t.context.threads));
   DGX_CHECK(t.run.diverge(last, digests, t.losses));
@@ -190,6 +227,24 @@ TrainResult diverged_before(TrainResult result, const bundle::RunIndex& index) {
   return result;
 }
 
+/// Opens the run's tables at the executor's position.
+Status open_logs(Training& t) {
+  std::vector<float> losses = t.run.index().losses;
+  losses.insert(losses.end(), t.losses.begin(), t.losses.end());
+  const std::int64_t position = t.executor.position();
+  DGX_TRY(TrainingLog log, TrainingLog::open(t.options.run, t.files.body(), position, losses));
+  t.log.emplace(std::move(log));
+  if (t.validation != nullptr) DGX_CHECK(t.validation->begin(position));
+  return validate_if_due(t);
+}
+
+/// The error of interrupt() if the evaluation after the last step was stopped, so that the next call makes
+/// it.
+Status check_validated(Training& t) {
+  const bool missing = t.validation != nullptr && t.validation->due(t.executor.position());
+  return missing && t.result.divergence.empty() ? interrupt(t) : Status();
+}
+
 Result<TrainResult> train_to_goal(Training& t) {
   const protocol::Segments& segments = t.files.segments;
   TrainResult& result = t.result;
@@ -204,6 +259,7 @@ Result<TrainResult> train_to_goal(Training& t) {
   DGX_CHECK(t.solver.load(last.state));
   last.state.clear();  // the executor has its own copy
   result.resumed_from = t.executor.position();
+  DGX_CHECK(open_logs(t));
   if (t.options.profile_operations) DGX_CHECK(t.executor.start_profile());
   t.context.progress.start("training", total);
   const double begin = seconds_now();
@@ -214,6 +270,8 @@ Result<TrainResult> train_to_goal(Training& t) {
   }
   if (auto committed = t.checkpointer.finish(); !committed.ok()) return std::move(committed).error();
   if (status.ok() && !result.divergence.empty()) status = end_diverged(t);
+  if (status.ok()) status = check_validated(t);
+  if (Status flushed = t.log->flush(); status.ok()) status = std::move(flushed);
   result.seconds = seconds_now() - begin;
   result.checkpoint_seconds = t.checkpointer.waited_seconds();
   t.context.progress.finish();
@@ -222,6 +280,7 @@ Result<TrainResult> train_to_goal(Training& t) {
   result.loss = t.executor.loss();
   if (t.files.body().ledger) result.segment_milliseconds = segment_milliseconds(t);
   if (t.options.profile_operations) result.profile = t.executor.profile();
+  if (t.validation != nullptr) result.validated = t.validation->last();
   result.segments = t.run.index().segments();
   if (segments.state_at(result.steps) < 0 && !t.run.index().diverged) {
     DGX_TRY(const auto digests, t.executor.digests(t.context.threads));
@@ -251,7 +310,11 @@ Result<bundle::RunWriter> open_run(const TrainOptions& options, const TaskFiles&
                                    const bundle::RunHeader& header, const bundle::KeepPolicy& keep) {
   // Checkpoints are written during training, by one thread: more would only take CPUs from it.
   constexpr bundle::Effort kBeside = {.threads = 1};
-  if (exists(options.run + "/index.h5")) return bundle::RunWriter::open(options.run, header, keep, kBeside);
+  if (exists(options.run + "/index.h5")) {
+    DGX_TRY(auto run, bundle::RunWriter::open(options.run, header, keep, kBeside));
+    DGX_CHECK(run.prune());
+    return run;
+  }
   DGX_TRY(const State start, initial_state(files, options.init));
   DGX_TRY(const auto digests, bundle::digests_of(start));
   return bundle::RunWriter::create(options.run, header, keep, start, digests, kBeside);
@@ -274,8 +337,10 @@ Result<TrainResult> train(const TrainOptions& options, const JobContext& context
   const bundle::RunHeader header{files.task.id, files.body().program.root, files.body().checkpoint_every,
                                  options.drill.value_or("")};
   const bool continued = exists(options.run + "/index.h5");
-  // Made first, so that nothing is written where steps cannot be computed.
-  DGX_TRY(const auto executor, make_executor_on(options.device, files, data, context));
+  // Made first, so that nothing is written if steps cannot be computed or measured.
+  DGX_TRY(const auto executor, make_executor_on(options.device, files, data, context,
+                                                gradient_squares(*files.program, files.body())));
+  DGX_TRY(auto validation, Validation::open(options, files, context));
   DGX_TRY(bundle::RunWriter run, open_run(options, files, header, keep));
   Training training{options,
                     context,
@@ -283,8 +348,30 @@ Result<TrainResult> train(const TrainOptions& options, const JobContext& context
                     *executor,
                     run,
                     continued,
-                    DrilledExecutor(files, *executor, std::move(drill))};
+                    DrilledExecutor(files, *executor, std::move(drill)),
+                    std::move(validation)};
   return train_to_goal(training);
+}
+
+Result<PruneResult> prune(const PruneOptions& options) {
+  DGX_TRY(const bundle::KeepPolicy keep, bundle::parse_keep(options.keep));
+  DGX_TRY(const bundle::RunReader before, bundle::RunReader::open(options.run));
+  DGX_TRY(auto run, bundle::RunWriter::open(options.run, before.index().header, keep));
+  std::vector<std::pair<std::size_t, std::int64_t>> sizes;  // checkpoint and bytes of each bundle that exists
+  PruneResult result;
+  for (std::size_t i = 0; i < run.index().checkpoints.size(); ++i) {
+    std::error_code absent;
+    const auto size =
+        std::filesystem::file_size(checkpoint_path(options.run, run.index().checkpoints[i]), absent);
+    if (!absent) sizes.emplace_back(i, static_cast<std::int64_t>(size));
+  }
+  DGX_CHECK(run.prune());
+  for (const auto& [checkpoint, bytes] : sizes) {
+    const bool kept = run.index().checkpoints[checkpoint].kept;
+    ++(kept ? result.kept : result.removed);
+    result.bytes += kept ? 0 : bytes;
+  }
+  return result;
 }
 
 }  // namespace dgx::jobs

@@ -123,7 +123,7 @@ class Train(Story):
     def ended(self, machine):
         ok(machine.run(*self.whole))
         assert self.checkpoints(machine) == self.wanted
-        strays = [name for name in os.listdir(path(machine, "run")) if name != ".lock" and name != "index.h5" and not name.startswith("checkpoint-")]
+        strays = [name for name in os.listdir(path(machine, "run")) if name not in (".lock", "index.h5", "log.csv") and not name.startswith("checkpoint-")]
         assert not [name for name in strays if not name.startswith(".resume.")], f"left behind: {strays}"
 
 

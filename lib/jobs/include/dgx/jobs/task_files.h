@@ -3,6 +3,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "dgx/bundle/dataset.h"
 #include "dgx/core/job_context.h"
@@ -53,12 +54,12 @@ struct TaskFiles {
                                                                          const bundle::Dataset& data,
                                                                          int threads);
 
-/// An executor for this task's steps on `device`. For a GPU, notes which one it is, and whether it lacks a
-/// kernel compiler. kInternal, with a hint, if there is no such device; errors of DeviceExecutor::create.
-[[nodiscard]] Result<std::unique_ptr<exec::StepExecutor>> make_executor_on(ComputeDevice device,
-                                                                           const TaskFiles& files,
-                                                                           const bundle::Dataset& data,
-                                                                           const JobContext& context);
+/// An executor for this task's steps on `device`, of which StepExecutor::watched() gives `watched`. For a
+/// GPU, notes which one it is, and whether it lacks a kernel compiler. kInternal, with a hint, if there is no
+/// such device; errors of DeviceExecutor::create.
+[[nodiscard]] Result<std::unique_ptr<exec::StepExecutor>> make_executor_on(
+    ComputeDevice device, const TaskFiles& files, const bundle::Dataset& data, const JobContext& context,
+    const std::vector<kernels::ValueIndex>& watched = {});
 
 /// Chooses the instruction set (`--isa`), if one is named. kUsage if this machine does not have it.
 [[nodiscard]] Status choose_instruction_set(const std::optional<std::string>& name);

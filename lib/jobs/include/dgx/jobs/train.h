@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "dgx/core/bytes.h"
 #include "dgx/core/job_context.h"
@@ -19,12 +20,33 @@ struct TrainOptions {
   std::string run;  ///< the run's folder, created or continued
   std::optional<std::string> program;
   std::optional<std::string> init;
-  std::optional<std::int64_t> until;  ///< stop once this many steps are done
-  std::string keep = "all";           ///< all, every:N, last
-  std::optional<std::string> drill;   ///< step=S,op=O,element=E,bit=B | segment=N,lazy
+  std::optional<std::int64_t> until;    ///< stop once this many steps are done
+  std::optional<std::string> validate;  ///< data to evaluate on as training goes on
+  std::optional<std::int64_t> every;    ///< steps between validations; none: as many as between checkpoints
+  std::string keep = "all";             ///< all, every:N, last
+  std::optional<std::string> drill;     ///< step=S,op=O,element=E,bit=B | segment=N,lazy
   std::optional<std::string> isa;
   ComputeDevice device = ComputeDevice::kCpu;
   bool profile_operations = false;  ///< record the time of every operation
+};
+
+/// A model's quality on other data. For people: summed in binary64, not exact.
+struct Measures {
+  std::int64_t samples = 0;
+  double loss = 0;                   ///< mean over targets, no smoothing or class weights
+  std::optional<double> accuracy;    ///< cross entropy only: share of the targets that are not ignored
+  std::optional<double> top5;        ///< more than five classes: share whose label is among the five best
+  std::optional<double> perplexity;  ///< exp(loss), where every token of a sample has a target
+  /// Number of targets, indexed by label and by the class that the model gives them; empty for mse and for
+  /// more than 32 classes.
+  std::vector<std::vector<std::int64_t>> confusion;
+};
+
+/// The validation that a call of train() made last.
+struct Validated {
+  std::int64_t step = 0;
+  Measures measures;
+  std::int64_t best_step = 0;  ///< step of the run's lowest loss, and of RUN/best.h5; 0 if no loss was finite
 };
 
 struct TrainResult {
@@ -39,6 +61,7 @@ struct TrainResult {
   /// Estimated time of the longest segment; set if a ledger is named.
   std::optional<std::int64_t> segment_milliseconds;
   std::optional<exec::StepProfile> profile;  ///< profile of this call's steps
+  std::optional<Validated> validated;        ///< empty if this call made none
   /// The reason, in words, why the run ended before its task does; empty if it did not diverge.
   std::string divergence;
   /// True if this call made the drill's fault, yet the segment's digest is the honest one.
@@ -55,6 +78,10 @@ struct TrainResult {
 /// records that it diverged. That is a result, which can be proved (prove.h), and no error; a further call
 /// returns it again.
 ///
+/// Every step becomes a row of RUN/log.csv, and with `validate` the model is evaluated after every `every`
+/// steps and after the last, which RUN/validation.csv records; the best state goes to RUN/best.h5. Neither
+/// changes a step. A request of `context.save` saves the state as an interruption does, and training goes on.
+///
 /// kInternal if a call that continues a run is interrupted before it has made a step, so that a scheduler
 /// cannot requeue it forever.
 [[nodiscard]] Result<TrainResult> train(const TrainOptions& options, const JobContext& context);
@@ -62,22 +89,37 @@ struct TrainResult {
 struct EvaluateOptions {
   std::string task;
   std::string data;  ///< test data
-  std::string run;
+  std::string run;   ///< a run's folder, or a state bundle
   std::optional<std::string> isa;
+  std::optional<std::int64_t> step;        ///< the checkpoint at this step; none: the last
+  std::optional<std::string> predictions;  ///< FILE.npy or FILE.npz, dgx-train(1)
 };
 
 struct EvaluateResult {
-  std::int64_t step = 0;  ///< the step of the checkpoint evaluated
+  std::int64_t step = 0;  ///< the step of the state evaluated
   Digest state;
-  std::int64_t samples = 0;
-  /// Mean over targets, no smoothing or class weights; summed in binary64, not exact.
-  double loss = 0;
-  std::optional<double> accuracy;    ///< cross entropy only: of all targets that are not ignored
-  std::optional<double> perplexity;  ///< exp(loss), where every token of a sample has a target
+  Measures measures;
 };
 
-/// Computes loss and accuracy of the run's last checkpoint on another dataset with the same fields. The last
-/// batch is padded; the padding is ignored.
+/// Measures one of the run's checkpoints on another dataset with the same fields. The last batch is padded;
+/// the padding is ignored. kUsage if the run has no checkpoint at that step, or the predictions' name ends in
+/// neither form; kMissing if the checkpoint was not kept.
 [[nodiscard]] Result<EvaluateResult> evaluate(const EvaluateOptions& options, const JobContext& context);
+
+struct PruneOptions {
+  std::string run;
+  std::string keep = "last";  ///< every:N, last
+};
+
+struct PruneResult {
+  std::int64_t removed = 0;  ///< checkpoints
+  std::int64_t kept = 0;
+  std::int64_t bytes = 0;  ///< freed
+};
+
+/// Removes the checkpoints of a run that `keep` does not name; the first and the last always stay, and so do
+/// all digests. kMissing if there is no run; kCannotCreate if another process writes it; kUsage for a policy
+/// that parse_keep() refuses.
+[[nodiscard]] Result<PruneResult> prune(const PruneOptions& options);
 
 }  // namespace dgx::jobs

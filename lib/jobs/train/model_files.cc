@@ -1,4 +1,4 @@
-#include "inspect/model_files.h"
+#include "train/model_files.h"
 
 #include <fmt/format.h>
 
@@ -140,6 +140,10 @@ std::string safetensors_bytes(std::vector<NamedTensor> tensors, const json::Obje
   out += text;
   for (const NamedTensor& item : tensors) out += as_text(item.tensor.bytes);
   return out;
+}
+
+std::string npy_bytes(const TensorView& tensor) {
+  return npy_header(tensor) + std::string(as_text(tensor.bytes));
 }
 
 Result<std::string> npz_bytes(const std::vector<NamedTensor>& tensors) {

@@ -20,6 +20,9 @@ struct NamedTensor {
 /// then 4, then 1, each in the given order, so that all are aligned. `metadata` holds strings.
 [[nodiscard]] std::string safetensors_bytes(std::vector<NamedTensor> tensors, const json::Object& metadata);
 
+/// The bytes of an NPY 1.0 file.
+[[nodiscard]] std::string npy_bytes(const TensorView& tensor);
+
 /// The bytes of an .npz file: an uncompressed zip of NPY 1.0 files NAME.npy. The same tensors give the same
 /// bytes. kUsage if the 64-bit forms of zip would be needed (4 GiB, 65,535 tensors).
 [[nodiscard]] Result<std::string> npz_bytes(const std::vector<NamedTensor>& tensors);

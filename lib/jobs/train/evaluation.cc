@@ -1,0 +1,252 @@
+#include "train/evaluation.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <numeric>
+
+#include "dgx/jobs/task_program.h"
+#include "dgx/program/check.h"
+#include "train/submit_data.h"
+
+namespace dgx::jobs {
+namespace {
+
+using kernels::ValueIndex;
+
+constexpr std::int64_t kTop = 5;
+constexpr std::int64_t kMostClasses = 32;  // the largest confusion matrix that people would read
+
+/// Rows [first, first + batch) of a dataset field; rows beyond its end repeat the last one.
+Result<Tensor> batch_of(const BulkView& field, std::int64_t first, std::int64_t batch) {
+  Shape shape = field.shape;
+  const std::int64_t samples = shape[0];
+  shape[0] = batch;
+  Tensor out(field.dtype, shape);
+  const std::size_t size = field.bytes.size() / static_cast<std::size_t>(samples);
+  for (std::int64_t i = 0; i < batch; ++i) {
+    const auto row = static_cast<std::size_t>(std::min(first + i, samples - 1));
+    DGX_CHECK(copy_bytes(field, row * size, out.bytes().subspan(static_cast<std::size_t>(i) * size, size)));
+  }
+  return out;
+}
+
+Result<bundle::Dataset> open_test_data(const std::string& path, const manifest::Task& task) {
+  DGX_TRY(bundle::Dataset data, bundle::read_dataset(path));
+  const auto fits = [](const TensorView& tensor, const manifest::DatasetField& field) {
+    const Shape& shape = tensor.shape;
+    return tensor.dtype == field.dtype && Shape(shape.begin() + 1, shape.end()) == field.shape;
+  };
+  if (!fits(data.x.view(), task.dataset.x) || !fits(data.y.view(), task.dataset.y)) {
+    return malformed(path + ": its fields do not have the types and shapes that the task was submitted with");
+  }
+  return data;
+}
+
+/// True if a sample is a sequence of tokens, each with a target.
+bool has_tokens(const manifest::Task& task) {
+  return classifies(task) && task.dataset.x.dtype != DType::kF32 && task.dataset.x.shape.size() == 1 &&
+         task.dataset.x.shape == task.dataset.y.shape;
+}
+
+/// Checks that the counts are where Totals reads them: the submitter's program may be anything.
+Status check_counts(const program::Program& program, const manifest::Task& task) {
+  const std::size_t wanted = classifies(task) ? (task.loss.ignore ? 2 : 1) : 0;
+  const std::size_t size = program.values.size();
+  for (std::size_t n = 1; n <= wanted; ++n) {
+    const auto value = ValueIndex(size - 1 - n);
+    if (size <= n || program.values[value].dtype != DType::kI64 ||
+        program.values[value].shape != Shape{task.batch}) {
+      return malformed("evaluation program: value " + std::to_string(n) +
+                       " before the last must be i64 [batch]");
+    }
+  }
+  return {};
+}
+
+/// Refuses a label for which the model has no class, since it would count with a loss of zero, and data
+/// without any label that counts.
+Status check_test_labels(const ModelOutputs& outputs, const manifest::Task& task,
+                         const bundle::Dataset& data) {
+  const auto range = label_range(data, task.loss);
+  if (task.loss.ignore && data.y_range && !range)
+    return malformed("every target is ignored: there is nothing to evaluate");
+  if (!classifies(task) || !range || outputs.class_count == 0) return {};
+  if (range->low >= 0 && range->high < outputs.class_count) return {};
+  return malformed("labels range from " + std::to_string(range->low) + " to " + std::to_string(range->high) +
+                   ", the model has classes 0 to " + std::to_string(outputs.class_count - 1));
+}
+
+Result<std::shared_ptr<const program::Program>> open_evaluation_program(const TaskFiles& files) {
+  const std::string path = beside(files.path, ".eval.jsonl");
+  DGX_TRY(auto program, open_program(path, files.body().evaluation, "evaluation program"));
+  if (auto checked = program::check_program(*program, program::ProgramRole::kEvaluation); !checked) {
+    return within(path, std::move(checked).error());
+  }
+  if (auto counts = check_counts(*program, files.body()); !counts)
+    return within(path, std::move(counts).error());
+  return program;
+}
+
+/// True if the output for `label` is among the kTop largest; of equal ones, the first rank higher.
+bool is_near_top(std::span<const float> values, std::int64_t place, const ModelOutputs& outputs,
+                 std::int64_t label) {
+  const auto at = [&](std::int64_t c) {
+    return values[static_cast<std::size_t>(place + c * outputs.class_stride)];
+  };
+  const float own = at(label);
+  std::int64_t before = std::isnan(own) ? kTop : 0;
+  for (std::int64_t c = 0; c < outputs.class_count && before < kTop; ++c)
+    before += at(c) > own || (at(c) == own && c < label) ? 1 : 0;
+  return before < kTop;
+}
+
+std::int64_t integer_at(const TensorView& tensor, std::size_t at) {
+  return tensor.dtype == DType::kU8 ? tensor.as<std::uint8_t>()[at] : tensor.as<std::int64_t>()[at];
+}
+
+/// The results of the evaluation program, summed over the samples (dgx-program(5), "Evaluation program").
+class Totals {
+ public:
+  Totals(const manifest::Task& task, const ModelOutputs& outputs, ValueIndex last)
+      : task_(task), outputs_(outputs), last_(last) {
+    if (outputs.classes && outputs.class_count <= kMostClasses) {
+      const auto size = static_cast<std::size_t>(outputs.class_count);
+      confusion_.assign(size, std::vector<std::int64_t>(size));
+    }
+  }
+
+  /// Adds the first `count` samples of a batch with the targets `y`.
+  void add(const exec::Evaluator& evaluator, const TensorView& y, std::size_t count) {
+    for (const float x : evaluator.value(last_).as<float>().first(count)) loss_ += static_cast<double>(x);
+    const auto samples = static_cast<std::int64_t>(count);
+    if (!classifies(task_)) {
+      targets_ = weight_ += samples;
+      return;
+    }
+    const auto sum = [&](int before) {
+      const auto value = ValueIndex(to_number(last_) - before);
+      const auto numbers = evaluator.value(value).as<std::int64_t>().first(count);
+      return std::accumulate(numbers.begin(), numbers.end(), std::int64_t{0});
+    };
+    correct_ += sum(1);
+    const std::int64_t counted = task_.loss.ignore ? sum(2) : samples * targets_in(task_);
+    targets_ += counted;
+    // Without ignored targets the program gives each sample's mean, so a sample weighs one.
+    weight_ += task_.loss.ignore ? counted : samples;
+    if (outputs_.classes) add_targets(evaluator, y, count * static_cast<std::size_t>(targets_in(task_)));
+  }
+
+  [[nodiscard]] bool empty() const { return targets_ == 0; }
+
+  [[nodiscard]] Measures measures(std::int64_t samples) const {
+    Measures out;
+    out.samples = samples;
+    out.loss = loss_ / static_cast<double>(weight_);
+    if (classifies(task_)) out.accuracy = share(correct_);
+    if (outputs_.class_count > kTop && !outputs_.places.empty()) out.top5 = share(near_top_);
+    if (has_tokens(task_)) out.perplexity = std::exp(out.loss);
+    out.confusion = confusion_;
+    return out;
+  }
+
+ private:
+  [[nodiscard]] double share(std::int64_t of) const {
+    return static_cast<double>(of) / static_cast<double>(targets_);
+  }
+
+  /// Adds the first `count` targets of a batch to the confusion matrix and the top five.
+  void add_targets(const exec::Evaluator& evaluator, const TensorView& y, std::size_t count) {
+    const bool ranked = outputs_.class_count > kTop && !outputs_.places.empty();
+    const auto classes = evaluator.value(*outputs_.classes).as<std::int64_t>();
+    const auto values = ranked ? evaluator.value(*outputs_.values).as<float>() : std::span<const float>();
+    for (std::size_t target = 0; target < count; ++target) {
+      const std::int64_t label = integer_at(y, target);
+      if (task_.loss.ignore && label == *task_.loss.ignore) continue;
+      if (!confusion_.empty())
+        ++confusion_[static_cast<std::size_t>(label)][static_cast<std::size_t>(classes[target])];
+      if (ranked) near_top_ += is_near_top(values, outputs_.places[target], outputs_, label) ? 1 : 0;
+    }
+  }
+
+  const manifest::Task& task_;
+  const ModelOutputs& outputs_;
+  ValueIndex last_;  // the program's last value
+  double loss_ = 0;  // sum over the targets
+  std::int64_t weight_ = 0;
+  std::int64_t correct_ = 0;
+  std::int64_t near_top_ = 0;
+  std::int64_t targets_ = 0;
+  std::vector<std::vector<std::int64_t>> confusion_;
+};
+
+/// Copies the first `count` samples of a value for a batch into `whole`, from sample `first` on. The first
+/// call makes `whole`, with room for all samples. kUsage if the value is not divided by samples.
+Status copy_samples(const TensorView& batch, std::int64_t samples_in_batch, std::int64_t samples,
+                    std::int64_t first, std::int64_t count, Tensor& whole) {
+  if (batch.shape.empty() || batch.shape[0] % samples_in_batch != 0)
+    return usage_error("--predictions: the evaluation program's outputs are not divided by samples");
+  if (whole.bytes().empty()) {
+    Shape shape = batch.shape;
+    shape[0] = shape[0] / samples_in_batch * samples;
+    whole = Tensor(batch.dtype, shape);
+  }
+  const std::size_t size = batch.bytes.size() / static_cast<std::size_t>(samples_in_batch);
+  std::memcpy(whole.bytes().data() + static_cast<std::size_t>(first) * size, batch.bytes.data(),
+              static_cast<std::size_t>(count) * size);
+  return {};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Evaluation>> Evaluation::open(const TaskFiles& files, const std::string& data,
+                                                     int threads) {
+  DGX_TRY(const auto opened, open_evaluation_program(files));
+  DGX_TRY(bundle::Dataset samples, open_test_data(data, files.body()));
+  auto out = std::unique_ptr<Evaluation>(new Evaluation(files, data, std::move(samples)));
+  auto program = std::make_shared<program::Program>(*opened);
+  out->last_ = program->values.last();
+  out->outputs_ = find_outputs(*program, files.body());
+  if (auto labels = check_test_labels(out->outputs_, files.body(), out->data_); !labels)
+    return within(data, std::move(labels).error());
+  // The results, which may no longer be the last three values.
+  std::vector<ValueIndex> keep;
+  for (int n = std::max(0, to_number(out->last_) - 2); n <= to_number(out->last_); ++n)
+    keep.push_back(ValueIndex(n));
+  if (out->outputs_.values) keep.push_back(*out->outputs_.values);
+  if (out->outputs_.classes) keep.push_back(*out->outputs_.classes);
+  DGX_TRY(out->evaluator_, exec::Evaluator::create(std::move(program), threads, keep));
+  return out;
+}
+
+Result<Measures> Evaluation::measure(const State& state, Progress& progress, const StopFlag& stop,
+                                     Predictions* predictions) {
+  const manifest::Task& task = files_.body();
+  if (predictions != nullptr && !outputs_.values)
+    return usage_error("--predictions: the evaluation program does not show the model's outputs");
+  DGX_CHECK(evaluator_->load(state));
+  const std::int64_t samples = data_.x.shape()[0];
+  Totals totals(task, outputs_, last_);
+  progress.start("evaluating", samples);
+  for (std::int64_t first = 0; first < samples; first += task.batch) {
+    if (stop.requested()) return Error{ErrorCode::kInterrupted, "stopped while evaluating", {}};
+    DGX_TRY(const Tensor x, batch_of(data_.x.view(), first, task.batch));
+    DGX_TRY(const Tensor y, batch_of(data_.y.view(), first, task.batch));
+    DGX_CHECK(evaluator_->run(x.view(), y.view()));
+    const std::int64_t count = std::min(task.batch, samples - first);
+    totals.add(*evaluator_, y.view(), static_cast<std::size_t>(count));
+    if (predictions != nullptr) {
+      DGX_CHECK(copy_samples(evaluator_->value(*outputs_.values), task.batch, samples, first, count,
+                             predictions->outputs));
+      if (outputs_.classes)
+        DGX_CHECK(copy_samples(evaluator_->value(*outputs_.classes), task.batch, samples, first, count,
+                               predictions->classes));
+    }
+    progress.update(first);
+  }
+  progress.finish();
+  if (totals.empty()) return malformed(path_ + ": every target is ignored: there is nothing to evaluate");
+  return totals.measures(samples);
+}
+
+}  // namespace dgx::jobs

@@ -1,0 +1,111 @@
+#include "train/model_outputs.h"
+
+#include <set>
+
+#include "dgx/kernels/compiled.h"
+
+namespace dgx::jobs {
+namespace {
+
+using kernels::Kind;
+using kernels::Operand;
+using kernels::Primitive;
+using kernels::ValueIndex;
+
+kernels::ByValue<kernels::ValueType> types_of(const program::Program& program) {
+  kernels::ByValue<kernels::ValueType> types;
+  for (const Primitive& value : program.values) types.push_back({value.dtype, value.shape});
+  return types;
+}
+
+/// Sets the places of the outputs that line `argmax` compares, if they are what it reads.
+void find_places(const program::Program& program, const Primitive& argmax, ModelOutputs& outputs) {
+  const auto compiled = kernels::compile(argmax, types_of(program));
+  if (!compiled || !argmax.steps.empty() || argmax.fold.size() != 1) return;
+  const kernels::CompiledAccess& read = compiled->accesses.front();
+  if (!read.is_linear || read.dtype != DType::kF32) return;
+  outputs.values = read.value;
+  std::vector<std::int64_t> strides(compiled->iteration.size());
+  for (const kernels::CompiledTerm& term : read.linear) {
+    const bool is_class = term.slot >= kernels::kFirstFoldSlot;
+    (is_class ? outputs.class_stride : strides[static_cast<std::size_t>(term.slot)]) += term.coefficient;
+  }
+  for (std::int64_t target = 0; target < compiled->count; ++target) {
+    std::int64_t place = read.offset;
+    std::int64_t rest = target;
+    for (std::size_t d = strides.size(); d-- > 0; rest /= compiled->iteration[d])
+      place += rest % compiled->iteration[d] * strides[d];
+    outputs.places.push_back(place);
+  }
+}
+
+/// The last argmax is the loss's, over the classes.
+ModelOutputs find_classes(const program::Program& program, const manifest::Task& task) {
+  ModelOutputs outputs;
+  std::optional<ValueIndex> last;
+  for (const ValueIndex v : program.values.indices())
+    if (program.values[v].kind == Kind::kArgmax) last = v;
+  if (!last) return outputs;
+  const Primitive& argmax = program.values[*last];
+  outputs.class_count = *element_count(argmax.fold);
+  // Labels are counted by class, so they must be integers, one for each class that is found.
+  if (task.dataset.y.dtype == DType::kF32) return outputs;
+  if (*element_count(argmax.shape) != task.batch * targets_in(task)) return outputs;
+  outputs.classes = last;
+  find_places(program, argmax, outputs);
+  return outputs;
+}
+
+/// The part of `line` that computes `operand`, an access or a step of it; nullopt for other operands.
+std::optional<Primitive> part_of(const Primitive& line, const Operand& operand) {
+  Primitive out = line;
+  if (operand.kind == Operand::Kind::kStep) {
+    out.steps.resize(static_cast<std::size_t>(operand.index) + 1);
+  } else if (operand.kind == Operand::Kind::kAccess) {
+    out.steps.clear();
+    out.accesses = {line.accesses[static_cast<std::size_t>(operand.index)]};
+  } else {
+    return std::nullopt;
+  }
+  return out;
+}
+
+/// Computes what the first subtraction of the targets subtracts them from: for mse, the model's outputs.
+std::optional<Primitive> line_of_outputs(const program::Program& program) {
+  std::set<ValueIndex> targets;  // the batch's y, also in another shape
+  for (const ValueIndex v : program.values.indices()) {
+    const Primitive& line = program.values[v];
+    if (line.kind == Kind::kInput && line.source.kind == kernels::Source::Kind::kBatch &&
+        line.source.name == "y")
+      targets.insert(v);
+    if (line.kind != Kind::kMap) continue;
+    if (line.steps.empty() && targets.contains(line.accesses.front().value)) targets.insert(v);
+    for (const kernels::Step& step : line.steps) {
+      const auto& [from, what, unused] = step.operands;
+      if (step.op != kernels::ScalarOp::kSub || what.kind != Operand::Kind::kAccess ||
+          !targets.contains(line.accesses[static_cast<std::size_t>(what.index)].value))
+        continue;
+      auto out = part_of(line, from);
+      if (out && out->dtype == DType::kF32 && kernels::compile(*out, types_of(program)).ok()) return out;
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+bool classifies(const manifest::Task& task) { return task.loss.kind == program::LossKind::kCrossEntropy; }
+
+std::int64_t targets_in(const manifest::Task& task) { return *element_count(task.dataset.y.shape); }
+
+ModelOutputs find_outputs(program::Program& program, const manifest::Task& task) {
+  if (classifies(task)) return find_classes(program, task);
+  ModelOutputs outputs;
+  if (auto line = line_of_outputs(program)) {
+    outputs.values = program.values.next();
+    program.values.push_back(std::move(*line));
+  }
+  return outputs;
+}
+
+}  // namespace dgx::jobs

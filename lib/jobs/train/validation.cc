@@ -1,0 +1,58 @@
+#include "train/validation.h"
+
+#include "dgx/bundle/state.h"
+
+namespace dgx::jobs {
+
+Result<std::unique_ptr<Validation>> Validation::open(const TrainOptions& options, const TaskFiles& files,
+                                                     const JobContext& context) {
+  if (options.every && *options.every < 1) return usage_error("--every must be at least 1");
+  if (options.every && !options.validate) return usage_error("--every needs --validate");
+  if (!options.validate) return std::unique_ptr<Validation>();
+  auto out = std::unique_ptr<Validation>(new Validation(options, files, context));
+  DGX_TRY(out->evaluation_, Evaluation::open(files, *options.validate, context.threads));
+  return out;
+}
+
+Status Validation::begin(std::int64_t position) {
+  DGX_TRY(RunLog rows, RunLog::open(run_, kValidationFormat, [&](LogRow row) {
+            const auto step = static_cast<std::int64_t>(row[kStepColumn]);
+            if (step > position) return false;
+            last_step_ = step;
+            best_.take(row);
+            return true;
+          }));
+  rows_.emplace(std::move(rows));
+  return {};
+}
+
+bool Validation::due(std::int64_t position) const {
+  return position > last_step_ && (position % every_ == 0 || position == total_);
+}
+
+Status Validation::measure(const State& state, std::int64_t position, double epoch, double seconds) {
+  Progress silent;  // the bar is training's
+  auto measured = evaluation_->measure(state, silent, context_.stop);
+  if (!measured.ok()) {
+    if (measured.error().code == ErrorCode::kInterrupted) return {};
+    return std::move(measured).error();
+  }
+  if (measured->loss < best_.loss) {
+    DGX_TRY(const auto digests, bundle::digests_of(state, context_.threads));
+    DGX_CHECK(bundle::write_state(best_path(run_), state, digests, Clobber::kReplace, {context_.threads}));
+    best_ = {position, measured->loss};
+  }
+  LogLine line(position);
+  line.add(epoch).add(measured->loss).add(measured->accuracy).add(measured->top5);
+  rows_->add(line.add(measured->perplexity).add(seconds).take());
+  last_step_ = position;
+  last_ = std::move(measured).value();
+  return rows_->flush();
+}
+
+std::optional<Validated> Validation::last() const {
+  if (!last_) return std::nullopt;
+  return Validated{last_step_, *last_, best_.step};
+}
+
+}  // namespace dgx::jobs

@@ -1,0 +1,124 @@
+#include "dgx/jobs/train.h"
+
+#include <catch2/catch.hpp>
+
+#include "dgx/bundle/run.h"
+#include "small_task.h"
+
+namespace dgx::jobs {
+namespace {
+
+using test::must;
+using test::run_job;
+using test::SmallTask;
+using test::stopped_at;
+
+TrainOptions validated_training(const SmallTask& task) {
+  TrainOptions out;
+  out.task = task.at("task.json");
+  out.data = task.at("data.h5");
+  out.validate = out.data;
+  out.run = task.at("run");
+  return out;
+}
+
+/// The steps in the first column of a table.
+std::vector<std::string> steps_in(const std::string& path) {
+  const std::string text = must(read_file(path, 1 << 20));
+  std::vector<std::string> out;
+  for (std::size_t at = text.find('\n') + 1; at < text.size(); at = text.find('\n', at) + 1)
+    out.push_back(text.substr(at, text.find(',', at) - at));
+  return out;
+}
+
+/// Signs the small task again for an evaluation program that reads a state entry which no state has.
+void break_evaluation(const SmallTask& files) {
+  program::Program program =
+      must(program::parse_program(must(read_file(files.at("task.eval.jsonl"), 1 << 20))));
+  for (kernels::Primitive& line : program.values) {
+    if (line.kind == kernels::Kind::kInput && line.source.kind == kernels::Source::Kind::kState)
+      line.source.name += ".absent";
+  }
+  manifest::Task task = must(manifest::read_statement<manifest::Task>(files.at("task.json"))).body;
+  task.evaluation = {program::program_root(program), std::ssize(program.values)};
+  const auto sealed = must(manifest::seal(task, must(read_key(files.key("submitter")))));
+  must(write_file(files.at("task.eval.jsonl"), program::print_program(program), Clobber::kReplace));
+  must(write_file(files.at("task.json"), sealed.envelope + "\n", Clobber::kReplace));
+}
+
+TEST_CASE("a stop during the last evaluation is an interruption, and the next call makes it up") {
+  const SmallTask files;
+  const TrainOptions options = validated_training(files);
+  const auto job = [&](const JobContext& context) { return train(options, context); };
+  const auto stopped = stopped_at(40, job);
+  REQUIRE_FALSE(stopped.ok());
+  CHECK(stopped.error().code == ErrorCode::kInterrupted);
+  CHECK(steps_in(options.run + "/log.csv").size() == 40);
+  CHECK(steps_in(options.run + "/validation.csv").back() == "36");
+  // Stopped again without having measured: a scheduler must not repeat this forever.
+  const auto again = stopped_at(0, job);
+  REQUIRE_FALSE(again.ok());
+  CHECK(again.error().code == ErrorCode::kInternal);
+  const TrainResult done = must(run_job(job));
+  CHECK(done.steps == 40);
+  REQUIRE(done.validated.has_value());
+  CHECK(done.validated->step == 40);
+  CHECK(steps_in(options.run + "/validation.csv").back() == "40");
+}
+
+TEST_CASE("an evaluation that fails is an error of the call, not a divergence of the run") {
+  const SmallTask files;
+  break_evaluation(files);
+  TrainOptions options = validated_training(files);
+  options.every = 6;
+  const auto job = [&](const JobContext& context) { return train(options, context); };
+  const auto failed = run_job(job);
+  REQUIRE_FALSE(failed.ok());
+  CHECK(failed.error().code == ErrorCode::kMalformed);
+  CHECK_FALSE(must(bundle::RunReader::open(options.run)).index().diverged);
+  options.validate.reset();
+  options.every.reset();
+  CHECK(must(run_job(job)).divergence.empty());
+}
+
+/// Requests that the state be saved when step `at` is done, and listens for the answer.
+class Asker final : public Progress {
+ public:
+  Asker(std::string run, std::int64_t at) : run_(std::move(run)), at_(at) {}
+  void update(std::int64_t done, std::string_view /*note*/) override {
+    if (done == at_) save.request();
+  }
+  void note(std::string_view text) override {
+    answer = text;
+    resume_point = exists(run_ + "/resume.h5");
+    checkpoints = must(bundle::RunReader::open(run_)).index().segments();
+  }
+
+  RequestFlag save;
+  std::string answer;
+  bool resume_point = false;     ///< at the time of the answer
+  std::int64_t checkpoints = 0;  ///< at the time of the answer
+
+ private:
+  std::string run_;
+  std::int64_t at_;
+};
+
+TEST_CASE("a state is said to be saved when the next call would find it") {
+  for (const std::int64_t step : {6, 8}) {
+    const SmallTask files;
+    TrainOptions options = validated_training(files);
+    options.until = 10;
+    Asker asker(options.run, step);
+    const StopFlag never;
+    const TrainResult done =
+        must(train(options, {.threads = 1, .progress = asker, .stop = never, .save = &asker.save}));
+    CHECK(done.steps == 10);
+    CHECK(asker.answer == "saved the state after step " + std::to_string(step));
+    CHECK(asker.resume_point == (step == 6));
+    CHECK(asker.checkpoints == step / 4);
+  }
+}
+
+}  // namespace
+}  // namespace dgx::jobs
