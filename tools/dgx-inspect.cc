@@ -1,8 +1,11 @@
 // dgx-inspect: show the content of any dgx file. dgx-inspect(1).
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "dgx/cli/tool.h"
 #include "dgx/jobs/inspect.h"
+#include "dgx/jobs/plot.h"
 
 namespace {
 
@@ -107,13 +110,39 @@ struct Export {
   }
 };
 
+struct Plot {
+  std::string folder;
+  std::optional<int> columns;
+  std::optional<std::string> output;
+
+  void declare(cli::Command& command) {
+    command.positional("RUN", folder, "a run's folder, finished or not");
+    command.option("--columns", "N", columns, "width of the plot; unless given, that of the terminal");
+    command.option("--output,-o", "PLOT.svg", output, "write an SVG instead of text; - is standard output");
+  }
+
+  Result<cli::Verdict> run(cli::Out& out) const {
+    if (output && columns) return usage_error("--columns is for a plot in text, without --output");
+    const cli::Out::Screen screen = cli::Out::screen();
+    const jobs::PlotForm text = screen.unicode ? jobs::PlotForm::kBraille : jobs::PlotForm::kAscii;
+    const int least = jobs::kLeastPlotColumns;
+    const jobs::PlotOptions options{
+        folder, output ? jobs::PlotForm::kSvg : text,
+        columns.value_or(std::clamp(screen.columns, least, jobs::kMostPlotColumns))};
+    DGX_TRY(const std::string picture, jobs::plot(options));
+    DGX_CHECK(out.output(output.value_or("-"), picture));
+    return cli::Verdict::kDone;
+  }
+};
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  cli::Tool tool("dgx-inspect", "say what is in any dgx file, compare two, export a model");
+  cli::Tool tool("dgx-inspect", "say what is in any dgx file, compare two, export a model, plot a run");
   tool.add<Show>("", "show files; with --check, recompute their digests");
   tool.add<Diff>("diff", "compare two tasks, runs or statements field by field");
   tool.add<Export>("export", "write a run's model as safetensors or npz");
+  tool.add<Plot>("plot", "draw a run's loss and validation, as text or as SVG");
   tool.later("report", "write one page about a task's life");
   return tool.run(argc, argv);
 }

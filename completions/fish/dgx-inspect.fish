@@ -9,11 +9,14 @@ complete -c dgx-inspect -l trust -r -F -d 'accept only these signers: a public k
 complete -c dgx-inspect -l help -s h -d 'print this help'
 complete -c dgx-inspect -l version -d 'print the versions of the program, its formats and libraries'
 complete -c dgx-inspect -l completion -x -a 'bash zsh fish' -d 'print a completion script'
-complete -c dgx-inspect -n 'not __fish_seen_subcommand_from diff export report' -l check -d 'recompute every digest and signature'
-complete -c dgx-inspect -n 'not __fish_seen_subcommand_from diff export report' -a diff -d 'compare two tasks, runs or statements field by field'
+complete -c dgx-inspect -n 'not __fish_seen_subcommand_from diff export plot report' -l check -d 'recompute every digest and signature'
+complete -c dgx-inspect -n 'not __fish_seen_subcommand_from diff export plot report' -a diff -d 'compare two tasks, runs or statements field by field'
 complete -c dgx-inspect -n '__fish_seen_subcommand_from diff' -f
-complete -c dgx-inspect -n 'not __fish_seen_subcommand_from diff export report' -a export -d 'write a run'\''s model as safetensors or npz'
+complete -c dgx-inspect -n 'not __fish_seen_subcommand_from diff export plot report' -a export -d 'write a run'\''s model as safetensors or npz'
 complete -c dgx-inspect -n '__fish_seen_subcommand_from export' -l step -x -d 'the checkpoint at this step instead of the last'
 complete -c dgx-inspect -n '__fish_seen_subcommand_from export' -l output -s o -r -F -d 'file to write the result to'
-complete -c dgx-inspect -n 'not __fish_seen_subcommand_from diff export report' -a report -d 'write one page about a task'\''s life (not in this version)'
+complete -c dgx-inspect -n 'not __fish_seen_subcommand_from diff export plot report' -a plot -d 'draw a run'\''s loss and validation, as text or as SVG'
+complete -c dgx-inspect -n '__fish_seen_subcommand_from plot' -l columns -x -d 'width of the plot; unless given, that of the terminal'
+complete -c dgx-inspect -n '__fish_seen_subcommand_from plot' -l output -s o -r -F -d 'write an SVG instead of text; - is standard output'
+complete -c dgx-inspect -n 'not __fish_seen_subcommand_from diff export plot report' -a report -d 'write one page about a task'\''s life (not in this version)'
 complete -c dgx-inspect -n '__fish_seen_subcommand_from report' -f
