@@ -55,6 +55,12 @@ BulkTensor::~BulkTensor() {
   ::close(view_.file);
 }
 
+void BulkTensor::reshape(Shape shape) {
+  if (view_.file < 0) memory_.reshape(shape);
+  assert(element_count(shape).ok() && *element_count(shape) == count());
+  view_.shape = std::move(shape);
+}
+
 Tensor BulkTensor::take() && {
   assert(view_.file < 0);
   view_ = {};

@@ -114,6 +114,11 @@ Tensor::Tensor(const TensorView& view)
   if (!view.bytes.empty()) std::memcpy(data_.get(), view.bytes.data(), size_bytes_);
 }
 
+void Tensor::reshape(Shape shape) {
+  assert(element_count(shape).ok() && *element_count(shape) == count());
+  shape_ = std::move(shape);
+}
+
 const Entry* find_entry(const State& state, std::string_view name) { return find_in(state, name); }
 Entry* find_entry(State& state, std::string_view name) { return find_in(state, name); }
 

@@ -59,6 +59,24 @@ TEST_CASE("released pages take no memory, and nothing that was written is lost")
     REQUIRE(tensor.as<std::int64_t>()[static_cast<std::size_t>(i)] == i);
 }
 
+TEST_CASE("whoever walks through a file leaves no more than a piece of it in memory") {
+  const BulkTensor tensor = counting(1 << 18, 1);
+  PageReleaser pages(tensor.view());
+  for (std::uint64_t end = 0; end < tensor.bytes().size(); end += 4096) pages.passed(end);
+  CHECK(resident_kilobytes(tensor) <= 1024);
+  pages.passed(tensor.bytes().size());
+  CHECK(resident_kilobytes(tensor) == 0);
+}
+
+TEST_CASE("a tensor takes another shape where it is, in memory and in a file") {
+  for (const std::uint64_t least : {std::uint64_t{1}, kBulkBytes}) {
+    BulkTensor tensor = counting(6, least);
+    tensor.reshape({2, 3});
+    CHECK(tensor.shape() == Shape{2, 3});
+    CHECK(tensor.as<std::int64_t>()[5] == 5);
+  }
+}
+
 TEST_CASE("bytes are copied alike out of memory and out of a file, where no page stays behind") {
   for (const std::uint64_t least : {std::uint64_t{1}, std::uint64_t{1} << 40}) {
     const BulkTensor tensor = counting(5000, least);

@@ -54,6 +54,8 @@ class BulkTensor {
   [[nodiscard]] DType dtype() const { return view_.dtype; }
   [[nodiscard]] const Shape& shape() const { return view_.shape; }
   [[nodiscard]] std::int64_t count() const { return view_.count(); }
+  /// Gives the numbers another shape of as many elements (asserted).
+  void reshape(Shape shape);
   [[nodiscard]] const BulkView& view() const { return view_; }
   [[nodiscard]] ByteView bytes() const { return view_.bytes; }
   [[nodiscard]] std::span<std::uint8_t> bytes() {
@@ -89,6 +91,25 @@ class BulkTensor {
 void release(const BulkView& tensor, std::uint64_t begin, std::uint64_t size);
 // Not for a TensorView, which does not say whether its numbers lie in a file.
 void release(const TensorView&, std::uint64_t, std::uint64_t) = delete;
+
+/// release() for a tensor that is walked through from its beginning, row by row: a MiB at a time, since each
+/// call to the system costs as much as many rows.
+class PageReleaser {
+ public:
+  /// `tensor` must outlive this.
+  explicit PageReleaser(const BulkView& tensor) : tensor_(tensor) {}
+  /// Says that the bytes before `end` are done with. `end` never falls.
+  void passed(std::uint64_t end) {
+    constexpr std::uint64_t kPiece = std::uint64_t{1} << 20U;
+    if (end - done_ < kPiece) return;
+    release(tensor_, done_, end - done_);
+    done_ = end;
+  }
+
+ private:
+  const BulkView& tensor_;
+  std::uint64_t done_ = 0;
+};
 
 /// Prefetches bytes [begin, begin + size): from a file in the background, from memory into the caches.
 void expect(const BulkView& tensor, std::uint64_t begin, std::uint64_t size);

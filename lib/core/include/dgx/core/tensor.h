@@ -59,6 +59,8 @@ class Tensor {
   [[nodiscard]] DType dtype() const { return dtype_; }
   [[nodiscard]] const Shape& shape() const { return shape_; }
   [[nodiscard]] std::int64_t count() const { return view().count(); }
+  /// Gives the numbers another shape of as many elements (asserted).
+  void reshape(Shape shape);
   [[nodiscard]] ByteView bytes() const { return {data_.get(), size_bytes_}; }
   [[nodiscard]] std::span<std::uint8_t> bytes() { return {data_.get(), size_bytes_}; }
   [[nodiscard]] TensorView view() const { return {dtype_, shape_, bytes()}; }
