@@ -189,6 +189,11 @@ Result<std::string> read_file(const std::string& path, std::size_t max_bytes) {
   return read_all(file.get(), path, max_bytes);
 }
 
+Status refuse_existing(const std::string& path, Clobber clobber) {
+  if (clobber == Clobber::kReplace || path == "-" || !exists(path)) return {};
+  return exists_error(path);
+}
+
 Status write_file(const std::string& path, std::string_view content, Clobber clobber, unsigned mode) {
   if (path == "-" || is_stream(path)) return write_stream(path, content);
   DGX_TRY(AtomicFile target, AtomicFile::create(path, clobber, mode));

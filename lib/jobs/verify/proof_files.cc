@@ -61,11 +61,6 @@ Result<ProofFiles> open_proof(const std::string& path, const manifest::Signed<ma
   return ProofFiles{std::move(proof), *segments, std::move(states), path};
 }
 
-Status refuse_existing(const std::string& path, Clobber clobber) {
-  if (clobber == Clobber::kReplace || path == "-" || !exists(path)) return {};
-  return Error{ErrorCode::kCannotCreate, path + ": already exists", "use --force to replace it"};
-}
-
 Status write_beside(const std::string& path, std::string_view content, Clobber clobber, unsigned mode) {
   if (clobber == Clobber::kRefuse && exists(path)) {
     const auto found = read_file(path, content.size());

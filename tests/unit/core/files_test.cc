@@ -118,6 +118,9 @@ TEST_CASE("an output that exists is kept unless replacing was asked for") {
   CHECK(write_file(folder / "x", "new", Clobber::kRefuse).error().code == ErrorCode::kCannotCreate);
   CHECK(*read_file(folder / "x", kPlenty) == "old");
   // Refused before the content is computed, not after.
+  CHECK(refuse_existing(folder / "x", Clobber::kRefuse).error().code == ErrorCode::kCannotCreate);
+  CHECK(refuse_existing(folder / "x", Clobber::kReplace).ok());
+  CHECK(refuse_existing(folder / "y", Clobber::kRefuse).ok());
   CHECK(AtomicFile::create(folder / "x", Clobber::kRefuse).error().code == ErrorCode::kCannotCreate);
   REQUIRE(write_file(folder / "x", "new", Clobber::kReplace).ok());
   CHECK(*read_file(folder / "x", kPlenty) == "new");

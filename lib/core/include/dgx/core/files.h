@@ -27,6 +27,9 @@ enum class Clobber { kRefuse, kReplace };
 [[nodiscard]] Status write_file(const std::string& path, std::string_view content, Clobber clobber,
                                 unsigned mode = 0644);
 
+/// kCannotCreate, before any work is done, if `path` exists and may not be replaced.
+[[nodiscard]] Status refuse_existing(const std::string& path, Clobber clobber);
+
 /// write_file() for a writer that needs a path of its own (HDF5): it writes to `path()`, and commit() makes
 /// that the target. An empty file is at path() from the start, which the writer opens truncating. The
 /// destructor removes what was not committed.

@@ -65,9 +65,6 @@ inline constexpr std::string_view kOpenedSample = "sample.h5";
 [[nodiscard]] Result<std::vector<Digest>> read_states(const std::string& path, const manifest::Proof& proof,
                                                       manifest::Ends ends = manifest::Ends::kChecked);
 
-/// kCannotCreate, before any work is done, if `path` exists and may not be replaced.
-[[nodiscard]] Status refuse_existing(const std::string& path, Clobber clobber);
-
 /// Writes a file that belongs next to a statement and is written before it. A file with the same bytes is
 /// accepted, so that a call killed between the two writes can be repeated.
 [[nodiscard]] Status write_beside(const std::string& path, std::string_view content, Clobber clobber,
