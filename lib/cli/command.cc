@@ -20,6 +20,18 @@ Status parse_number(const std::string& text, T& out, std::string_view expected) 
   return {};
 }
 
+/// parse_value() of every item between commas.
+template <class T>
+Status parse_list(const std::string& text, std::vector<T>& out) {
+  out.clear();
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    DGX_CHECK(parse_value(text.substr(begin, end - begin), out.emplace_back()));
+    begin = end + 1;
+  }
+  return {};
+}
+
 std::vector<std::string> split_names(std::string_view names) {
   std::vector<std::string> out;
   while (!names.empty()) {
@@ -81,6 +93,10 @@ Status parse_value(const std::string& text, std::chrono::seconds& out) {
   out = std::chrono::seconds(total);
   return {};
 }
+
+Status parse_value(const std::string& text, std::vector<std::int64_t>& out) { return parse_list(text, out); }
+
+Status parse_value(const std::string& text, std::vector<double>& out) { return parse_list(text, out); }
 
 OptionRow& Command::add(std::string_view names, std::string value_name, std::string help) {
   OptionRow row;
@@ -153,5 +169,13 @@ std::string Command::joined(const std::vector<std::string>& words) {
 }
 
 std::string Command::show(double value) { return fmt::format("{}", value); }
+
+std::string Command::show(const std::vector<std::int64_t>& values) {
+  return fmt::format("{}", fmt::join(values, ","));
+}
+
+std::string Command::show(const std::vector<double>& values) {
+  return fmt::format("{}", fmt::join(values, ","));
+}
 
 }  // namespace dgx::cli

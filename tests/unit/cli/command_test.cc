@@ -16,6 +16,8 @@ struct Example {
   std::optional<std::int64_t> first;
   std::uint64_t seed = 7;
   double scale = 1;
+  std::vector<std::int64_t> shape;
+  std::vector<double> shifts{0};
   std::string device = "cpu";
   bool plan = false;
   std::vector<std::string> set;
@@ -31,6 +33,8 @@ struct Example {
     command.option("--first", "N", first, "how many");
     command.option("--seed", "N", seed, "the seed");
     command.option("--scale", "S", scale, "a factor");
+    command.option("--shape", "SIZES", shape, "sizes");
+    command.option("--shifts", "T", shifts, "numbers");
     command.choice("--device", {"cpu", "cuda"}, device, "where");
     command.flag("--plan", plan, "run nothing");
     command.option("--set", "FIELD=VALUE", set, "fields");
@@ -76,15 +80,35 @@ TEST_CASE("options keep their defaults when they are not given") {
   CHECK(example.device == "cpu");
   CHECK_FALSE(example.plan);
   CHECK(example.set.empty());
+  CHECK(example.shifts == std::vector<double>{0});
   CHECK(example.common.threads >= 1);
 }
 
 TEST_CASE("every kind of option stores what it is given, in any order") {
   Example example;
   REQUIRE(example
-              .read({"--seed", "18446744073709551615", "--scale=-0.25", "t.json", "-o", "x", "--first", "-3",
-                     "--plan", "--device", "cuda", "-vv", "--set", "a=1", "b=2", "--set", "c=3", "--threads",
-                     "5"})
+              .read({"--seed",
+                     "18446744073709551615",
+                     "--scale=-0.25",
+                     "t.json",
+                     "-o",
+                     "x",
+                     "--first",
+                     "-3",
+                     "--plan",
+                     "--device",
+                     "cuda",
+                     "-vv",
+                     "--set",
+                     "a=1",
+                     "b=2",
+                     "--set",
+                     "c=3",
+                     "--threads",
+                     "5",
+                     "--shape",
+                     "1,28,-3",
+                     "--shifts=0.5,-1"})
               .ok());
   CHECK(example.task == "t.json");
   CHECK(example.seed == 18446744073709551615u);
@@ -94,6 +118,8 @@ TEST_CASE("every kind of option stores what it is given, in any order") {
   CHECK(example.plan);
   CHECK(example.device == "cuda");
   CHECK(example.set == std::vector<std::string>{"a=1", "b=2", "c=3"});
+  CHECK(example.shape == std::vector<std::int64_t>{1, 28, -3});
+  CHECK(example.shifts == std::vector<double>{0.5, -1});
   CHECK(example.common.verbosity == 2);
   CHECK(example.common.threads == 5);
 }
@@ -116,6 +142,9 @@ TEST_CASE("wrong command lines are refused by name") {
   CHECK(message_of({"a", "--first", ""}) == "--first: '' is not a whole number");
   CHECK(message_of({"a", "--scale", "nan"}) == "--scale: 'nan' is not a finite number");
   CHECK(message_of({"a", "--scale", "1e999"}) == "--scale: '1e999' is out of range");
+  CHECK(message_of({"a", "--shape", "1,x"}) == "--shape: 'x' is not a whole number");
+  CHECK(message_of({"a", "--shape", "1,"}) == "--shape: '' is not a whole number");
+  CHECK(message_of({"a", "--shifts", ""}) == "--shifts: '' is not a number");
   CHECK(message_of({"a", "--device", "tpu"}) == "--device: 'tpu' is not one of cpu, cuda");
   CHECK(message_of({"a", "--only", "x", "--all"}) == "--only and --all cannot be used together");
   CHECK(message_of({"a", "--first"}) == "--first needs a value");

@@ -57,6 +57,9 @@ struct OptionRow {
 /// Accepts days, hours, minutes and seconds in this order, of which any may be missing: "1h30m", "2d", "90s".
 /// From a second to 366 days.
 [[nodiscard]] Status parse_value(const std::string& text, std::chrono::seconds& out);
+/// Numbers separated by commas, at least one.
+[[nodiscard]] Status parse_value(const std::string& text, std::vector<std::int64_t>& out);
+[[nodiscard]] Status parse_value(const std::string& text, std::vector<double>& out);
 
 template <class T>
 inline constexpr bool kIsOptional = false;
@@ -65,9 +68,9 @@ inline constexpr bool kIsOptional<std::optional<T>> = true;
 
 /// The option table of one command, filled by its declare(). Everything is bound to a variable that outlives
 /// the parsing. The variable's type determines what is accepted: std::string, std::int64_t, int,
-/// std::uint64_t, double, std::chrono::seconds, std::optional of those (stays empty when not given), or
-/// std::vector<std::string> (one or more values). A variable that is not optional keeps its value when its
-/// option is not given, and help shows that value as the default.
+/// std::uint64_t, double, std::chrono::seconds, std::vector of std::int64_t or double, std::optional of those
+/// (stays empty when not given), or std::vector<std::string> (one or more values). A variable that is not
+/// optional keeps its value when its option is not given, and help shows that value as the default.
 class Command {
  public:
   /// An argument by position, in the order declared; required unless std::optional. A vector takes all that
@@ -143,6 +146,8 @@ class Command {
   static std::string joined(const std::vector<std::string>& words);
   static std::string show(const std::string& value) { return value; }
   static std::string show(double value);
+  static std::string show(const std::vector<std::int64_t>& values);
+  static std::string show(const std::vector<double>& values);
   template <class T>
   static std::string show(const T& value) {
     return std::to_string(value);
