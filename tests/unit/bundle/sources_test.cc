@@ -5,9 +5,9 @@
 #include <catch2/catch.hpp>
 #include <filesystem>
 
-#include "inflate.h"
+#include "formats/inflate.h"
+#include "formats/widen.h"
 #include "support.h"
-#include "widen.h"
 
 namespace dgx::bundle {
 namespace {
