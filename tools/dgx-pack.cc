@@ -1,4 +1,8 @@
 // dgx-pack: make a dataset bundle from users' own data files. dgx-pack(1).
+#include <fmt/format.h>
+
+#include <algorithm>
+
 #include "dgx/cli/tool.h"
 #include "dgx/jobs/pack.h"
 
@@ -6,81 +10,162 @@ namespace {
 
 using namespace dgx;
 
-void declare_common(cli::Command& command, jobs::PackOptions& options) {
-  command.option("--scale", "S", options.scale, "a stored number v means v * S + T");
+void declare_source(cli::Command& command, jobs::CsvSource& source) {
+  command.positional("FILE", source.file, "a table as text, one sample per line");
+  command.required("--label", "COLUMN", source.table.label,
+                   "the labels' column: its name, or its number from 1");
+  command.flag("--header", source.table.header, "the first line has the columns' names");
+  command.choice("--delimiter", {"comma", "tab", "semicolon", "space"}, source.delimiter,
+                 "delimiter between two fields");
+  command.option("--columns", "LIST", source.table.columns,
+                 "columns of x: names, numbers and ranges, such as 2-785");
+  command.choice("--type", {"f32", "u8", "i64"}, source.dtype, "type of x");
+}
+
+void declare_source(cli::Command& command, jobs::ImagesSource& source) {
+  command.positional("DIR", source.folder, "a folder of PNG and JPEG files for each class");
+}
+
+void declare_source(cli::Command& command, jobs::IdxSource& source) {
+  command.required("--images", "FILE", source.images, "IDX file of the samples, plain or gzip");
+  command.required("--labels", "FILE", source.labels, "IDX file of the labels");
+}
+
+void declare_source(cli::Command& command, jobs::NpySource& source) {
+  command.required("--x", "FILE", source.x, "NPY file of the samples");
+  command.required("--y", "FILE", source.y, "NPY file of labels or targets");
+}
+
+void declare_source(cli::Command& command, jobs::NpzSource& source) {
+  command.positional("FILE", source.file, "NPZ archive, as numpy.savez writes it");
+  command.required("--x", "NAME", source.x, "name of the array of the samples");
+  command.required("--y", "NAME", source.y, "name of the array of labels or targets");
+}
+
+void declare_source(cli::Command& command, jobs::SafetensorsSource& source) {
+  command.positional("FILE", source.file, "a safetensors file");
+  command.required("--x", "NAME", source.x, "name of the tensor of the samples");
+  command.required("--y", "NAME", source.y, "name of the tensor of labels or targets");
+}
+
+void declare_source(cli::Command& command, jobs::Hdf5Source& source) {
+  command.positional("FILE", source.file, "any HDF5 file");
+  command.required("--x", "PATH", source.x, "path of the dataset of the samples inside it");
+  command.required("--y", "PATH", source.y, "path of the dataset of labels or targets");
+}
+
+void declare_source(cli::Command& command, jobs::TokensSource& source) {
+  command.positional("FILE", source.file, "NPY file of a row of integers, or with --raw nothing but tokens");
+  command.required("--context", "N", source.context, "tokens per sample");
+  command.choice("--raw", {"u16", "u32"}, source.raw, "type of the tokens, little-endian");
+}
+
+void declare_source(cli::Command& command, jobs::TextSource& source) {
+  command.positional("FILE", source.file, "text whose bytes are the tokens");
+  command.required("--context", "N", source.context, "tokens per sample");
+}
+
+void declare_changes(cli::Command& command, jobs::PackOptions& options, std::optional<std::string>& round) {
+  command.choice("--round", {"f32"}, round, "round f64 numbers to the nearest f32");
+  command.option("--shape", "SIZES", options.shape, "shape of a sample, such as 1,28,28");
+  command.flag("--shuffle", options.shuffle, "put the samples into an order drawn from --seed");
+  command.option("--seed", "S", options.seed, "seed of --shuffle and --split");
+  command.option("--skip", "N", options.skip, "leave out the first N samples");
+  command.option("--first", "N", options.first, "then keep only the first N samples");
+  command.option("--split", "P", options.split, "shuffle, and put a share P of the samples into DATA.h5");
+  command.option("--rest", "REST.h5", options.rest, "bundle of the other samples of --split");
+  command.flag("--normalise", options.normalise, "give each channel mean 0 and standard deviation 1");
+  command.option("--like", "TRAIN.h5", options.like, "take scale, shift and classes from another bundle");
+  command.option("--scale", "S", options.scale,
+                 "a stored number v means v * S + T; or S,S,S, one per channel");
   command.option("--shift", "T", options.shift, "see --scale");
-  command.option("--first", "N", options.first, "keep only the first N samples");
+  command.at_most_one({"--normalise", "--like", "--scale"});
   command.output(options.output, "DATA.h5", cli::Need::kRequired);
 }
 
-void print_field(cli::Out& out, std::string_view name, DType dtype, const Shape& shape) {
-  out.field(name, std::string(name_of(dtype)) + to_string(shape));
+cli::Cell values_cell(const bundle::Summary& summary, DType dtype) {
+  const bool is_float = dtype == DType::kF32;
+  const auto text = [&](double value) {
+    return is_float ? fmt::format("{:.6g}", value) : fmt::format("{}", static_cast<std::int64_t>(value));
+  };
+  const auto value = [&](double number) {
+    if (!is_float) return json::Value(static_cast<std::int64_t>(number));
+    return json::Value(fmt::format("{}", static_cast<float>(number)));
+  };
+  return {json::Object{{"least", value(summary.least)},
+                       {"greatest", value(summary.greatest)},
+                       {"mean", fmt::format("{}", summary.mean)}},
+          fmt::format("{} to {}, mean {:.6g}", text(summary.least), text(summary.greatest), summary.mean)};
 }
 
-Result<cli::Verdict> print(cli::Out& out, Result<bundle::DatasetInfo> made) {
-  DGX_TRY(const bundle::DatasetInfo info, std::move(made));
+void print_classes(cli::Out& out, const jobs::Packed& made) {
+  constexpr std::size_t kMostRows = 100;
+  const auto& names = made.info.classes;
+  if (made.classes.size() > kMostRows) {
+    const auto [fewest, most] = std::minmax_element(made.classes.begin(), made.classes.end());
+    const auto count = static_cast<std::int64_t>(made.classes.size());
+    out.field("classes", cli::Cell(json::Object{{"count", count}, {"fewest", *fewest}, {"most", *most}},
+                                   fmt::format("{}, {} to {} samples each", count, *fewest, *most)));
+    return;
+  }
+  cli::Table table{names.empty() ? std::vector<std::string>{"class", "samples"}
+                                 : std::vector<std::string>{"class", "name", "samples"}};
+  for (std::size_t i = 0; i < made.classes.size(); ++i) {
+    std::vector<cli::Cell>& row = table.rows.emplace_back();
+    row.emplace_back(i);
+    if (!names.empty()) row.emplace_back(names[i]);
+    row.emplace_back(made.classes[i]);
+  }
+  out.field("classes", std::move(table));
+}
+
+/// Scales and shifts in the form in which --scale and --shift take them.
+void print_affines(cli::Out& out, const bundle::DatasetInfo& info) {
+  std::vector<float> scales{info.scale}, shifts{info.shift};
+  if (!info.channels.empty()) scales.clear(), shifts.clear();
+  for (const bundle::Affine& channel : info.channels) {
+    scales.push_back(channel.scale);
+    shifts.push_back(channel.shift);
+  }
+  out.field("scale", fmt::format("{}", fmt::join(scales, ",")));
+  out.field("shift", fmt::format("{}", fmt::join(shifts, ",")));
+}
+
+void print(cli::Out& out, const jobs::Packed& made, const jobs::PackOptions& options) {
+  const bundle::DatasetInfo& info = made.info;
   out.field("samples", info.samples);
-  print_field(out, "x", info.x_dtype, info.x_shape);
-  print_field(out, "y", info.y_dtype, info.y_shape);
+  out.field("x", std::string(name_of(info.x_dtype)) + to_string(info.x_shape));
+  out.field("x_values", values_cell(made.x, info.x_dtype));
+  out.field("y", std::string(name_of(info.y_dtype)) + to_string(info.y_shape));
+  if (made.classes.empty()) {
+    out.field("y_values", values_cell(made.y, info.y_dtype));
+  } else {
+    print_classes(out, made);
+  }
+  if (options.normalise || options.like) print_affines(out, info);
   out.field("dataset", info.digest);
-  return cli::Verdict::kDone;
 }
 
-struct Idx {
+/// The command of one source.
+template <class Source>
+struct Pack {
+  Source source;
   jobs::PackOptions options;
-  std::string images, labels;
+  std::optional<std::string> round;
 
   void declare(cli::Command& command) {
-    command.required("--images", "FILE", images, "IDX file of the samples, plain or gzip");
-    command.required("--labels", "FILE", labels, "IDX file of the labels");
-    declare_common(command, options);
+    declare_source(command, source);
+    declare_changes(command, options, round);
   }
-  Result<cli::Verdict> run(cli::Out& out) const {
-    return print(out, jobs::pack_idx(images, labels, options, out.brief_job()));
-  }
-};
-
-struct Npy {
-  jobs::PackOptions options;
-  std::string x, y;
-
-  void declare(cli::Command& command) {
-    command.required("--x", "FILE", x, "NPY file of the samples");
-    command.required("--y", "FILE", y, "NPY file of labels or targets");
-    declare_common(command, options);
-  }
-  Result<cli::Verdict> run(cli::Out& out) const {
-    return print(out, jobs::pack_npy(x, y, options, out.brief_job()));
-  }
-};
-
-struct Text {
-  jobs::PackOptions options;
-  std::string file;
-  std::int64_t context = 0;
-
-  void declare(cli::Command& command) {
-    command.positional("FILE", file, "text whose bytes are the tokens");
-    command.required("--context", "N", context, "tokens per sample");
-    declare_common(command, options);
-  }
-  Result<cli::Verdict> run(cli::Out& out) const {
-    return print(out, jobs::pack_text(file, context, options, out.brief_job()));
-  }
-};
-
-struct Hdf5 {
-  jobs::PackOptions options;
-  std::string file, x, y;
-
-  void declare(cli::Command& command) {
-    command.positional("FILE", file, "any HDF5 file");
-    command.required("--x", "PATH", x, "path of the dataset of the samples inside it");
-    command.required("--y", "PATH", y, "path of the dataset of labels or targets");
-    declare_common(command, options);
-  }
-  Result<cli::Verdict> run(cli::Out& out) const {
-    return print(out, jobs::pack_hdf5(file, x, y, options, out.brief_job()));
+  Result<cli::Verdict> run(cli::Out& out) {
+    if (round) options.rounding = bundle::Rounding::kF32;
+    DGX_TRY(const auto made, jobs::pack(source, options, out.brief_job()));
+    for (const jobs::Packed& one : made) {
+      if (&one != &made.front()) out.next();
+      if (made.size() > 1) out.field("file", one.file);
+      print(out, one, options);
+    }
+    return cli::Verdict::kDone;
   }
 };
 
@@ -88,9 +173,14 @@ struct Hdf5 {
 
 int main(int argc, char** argv) {
   cli::Tool tool("dgx-pack", "make a dataset bundle, whose digest a task can bind");
-  tool.add<Idx>("idx", "pack IDX files (MNIST and its relatives)");
-  tool.add<Npy>("npy", "pack NumPy arrays");
-  tool.add<Text>("text", "pack a text as byte tokens with next-token targets");
-  tool.add<Hdf5>("hdf5", "pack two datasets of an HDF5 file");
+  tool.add<Pack<jobs::CsvSource>>("csv", "pack a table as text (CSV, TSV)");
+  tool.add<Pack<jobs::ImagesSource>>("images", "pack a folder of images for each class");
+  tool.add<Pack<jobs::IdxSource>>("idx", "pack IDX files (MNIST and its relatives)");
+  tool.add<Pack<jobs::NpySource>>("npy", "pack NumPy arrays");
+  tool.add<Pack<jobs::NpzSource>>("npz", "pack two arrays of a NumPy archive");
+  tool.add<Pack<jobs::SafetensorsSource>>("safetensors", "pack two tensors of a safetensors file");
+  tool.add<Pack<jobs::Hdf5Source>>("hdf5", "pack two datasets of an HDF5 file");
+  tool.add<Pack<jobs::TokensSource>>("tokens", "pack tokens with next-token targets");
+  tool.add<Pack<jobs::TextSource>>("text", "pack a text as byte tokens with next-token targets");
   return tool.run(argc, argv);
 }

@@ -35,6 +35,16 @@ Result<h5::Handle> descend(const h5::Handle& file, const std::string& path) {
   return here;
 }
 
+/// True for IEEE 754 binary16, which HDF5 1.10 has no name for: bfloat16, too, is a float of two bytes.
+bool is_half(const h5::Handle& type) {
+  return h5::call([&] {
+    std::size_t sign = 0, exponent = 0, exponent_bits = 0, fraction = 0, fraction_bits = 0;
+    return H5Tget_fields(type.id(), &sign, &exponent, &exponent_bits, &fraction, &fraction_bits) >= 0 &&
+           H5Tget_ebias(type.id()) == 15 && H5Tget_norm(type.id()) == H5T_NORM_IMPLIED && sign == 15 &&
+           exponent == 10 && exponent_bits == 5 && fraction == 0 && fraction_bits == 10;
+  });
+}
+
 Result<NumberType> number_type(const h5::Handle& dataset) {
   DGX_TRY(const h5::Handle type,
           h5::make([&] { return H5Dget_type(dataset.id()); }, H5Tclose, "read a type"));
@@ -57,7 +67,7 @@ Result<NumberType> number_type(const h5::Handle& dataset) {
                            H5T_STD_I64BE, H5T_IEEE_F32LE, H5T_IEEE_F32BE, H5T_IEEE_F64LE, H5T_IEEE_F64BE};
     return std::any_of(known.begin(), known.end(), [&](hid_t id) { return H5Tequal(type.id(), id) > 0; });
   });
-  if (!plain && !(kind == H5T_FLOAT && out.bytes == 2))
+  if (!plain && !(kind == H5T_FLOAT && out.bytes == 2 && is_half(type)))
     return malformed("holds numbers in an unsupported layout");
   const bool big = h5::call([&] { return H5Tget_order(type.id()); }) == H5T_ORDER_BE;
   out.order = big ? NumberType::Order::kBig : NumberType::Order::kLittle;

@@ -7,8 +7,8 @@
 #include "dgx/core/bytes.h"
 #include "dgx/core/result.h"
 #include "dgx/core/tensor.h"
-#include "structure.h"
 #include "formats/widen.h"
+#include "structure.h"
 
 /// The description of one dataset of a container by dgx-h5, and its encoding: a little-endian message on
 /// standard output, of fields preceded by their lengths. It contains none of the dataset's numbers, unless

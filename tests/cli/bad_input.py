@@ -215,6 +215,9 @@ def test_full_disk():
     for keep_signal in (False, True):
         for size in (0, 4096, 100000):
             refused(IO, "new.h5", "dgx-pack", "idx", "--images", "x.idx", "--labels", "y.idx", "-o", "new.h5", **disk_of(size, keep_signal))
+        # The first bundle has room, the second has not.
+        refused(IO, "rest.h5", "dgx-pack", "idx", "--images", "x.idx", "--labels", "y.idx", "--split", "0.01", "--rest", "rest.h5", "-o", "new.h5",
+                **disk_of(50000, keep_signal))
         # The log may have grown: by steps whose checkpoint did not fit, and by half a row.
         refused(IO, "", *train("run"), may_make=("./run/log.csv",), **disk_of(20000, keep_signal))
         refused(IO, "log.csv", *train("run"), may_make=("./run/log.csv",), **disk_of(600, keep_signal))

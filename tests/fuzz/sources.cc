@@ -1,5 +1,5 @@
-// Users' data and weight files: IDX (plain and gzip), NPY, text, safetensors. An accepted tensor has as many
-// bytes as its shape requires, and no more elements than the file could hold.
+// Users' data and weight files: IDX (plain and gzip), NPY, tokens, text, safetensors. An accepted tensor has
+// as many bytes as its shape requires, and no more elements than the file could hold.
 
 #include "dgx/bundle/sources.h"
 
@@ -45,7 +45,10 @@ std::vector<std::string> fuzz::seeds() {
           npy(start + "|u1" + end, "abcdef"),
           npy(start + "<i8" + end, std::string(48, '\1')),
           npy(start + "<f4" + end, std::string(24, '\0')),
-          npy(start + "<i2" + end, std::string(12, '\2'))};
+          npy(start + "<i2" + end, std::string(12, '\2')),
+          npy(start + "<f2" + end, std::string(12, '\3')),
+          npy(start + "|b1" + end, std::string(6, '\1')),
+          npy("{'descr': '<u2', 'fortran_order': False, 'shape': (6,), }", "aabbccddeeff")};
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -60,7 +63,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     }
     fuzz::require(bytes < size, "a state's numbers are bytes of the file");
   }
+  check(bundle::read_safetensor(path, "a", {.rounding = bundle::Rounding::kF32}));
+  for (const auto encoding : {bundle::TokenFile::kNpy, bundle::TokenFile::kU16}) {
+    const auto tokens = bundle::read_tokens(path, encoding, 2);
+    fuzz::require(!tokens.ok() || tokens->x.count() == tokens->y.count(), "every token has a next");
+  }
   const auto text = bundle::read_text(path, 4);
-  fuzz::require(!text.ok() || text->first.count() == text->second.count(), "every byte of text has a next");
+  fuzz::require(!text.ok() || text->x.count() == text->y.count(), "every byte of text has a next");
   return 0;
 }

@@ -387,6 +387,7 @@ def test_sources():
 
 
 def check_sources(options):
+    halves = np.array([1, 2**-24, 65504, -0.1], "<f2")
     with h5py.File(path("other.h5"), "w", **options) as file:
         file["u8"] = np.arange(12, dtype="u1").reshape(3, 4)
         file.create_dataset("deep/gzip", data=np.arange(5000, dtype="<f4"), chunks=(1000,), compression="gzip", shuffle=True, fletcher32=True)
@@ -394,7 +395,13 @@ def check_sources(options):
         file["u32"] = np.array([2**32 - 1], dtype="<u4")
         file["f8"] = np.zeros(3)
         file["u64"] = np.zeros(3, "<u8")
-        file["f2"] = np.zeros(3, "<f2")
+        file["f2"] = halves
+        file["big f2"] = halves.astype(">f2")
+        # bfloat16 as HDF5 would describe it: also a float of two bytes.
+        brain = h5py.h5t.IEEE_F16LE.copy()
+        brain.set_fields(15, 7, 8, 0, 7)
+        brain.set_ebias(127)
+        h5py.h5d.create(file.id, b"brain", brain, h5py.h5s.create_simple((4,))).write(h5py.h5s.ALL, h5py.h5s.ALL, halves, mtype=brain)
         file["soft"] = h5py.SoftLink("/u8")
         file["outside"] = h5py.ExternalLink("state.h5", "/state/loss")
         file.create_dataset("grid", data=counting("<i8", (7, 11, 5)).astype(">i4"), chunks=(3, 4, 2), shuffle=True, compression="gzip")
@@ -411,6 +418,8 @@ def check_sources(options):
         "/deep/gzip": ("f32 [5000]", np.arange(5000, dtype="<f4")),
         "big": ("i64 [2]", np.array([1, -2], "<i8")),
         "u32": ("i64 [1]", np.array([2**32 - 1], "<i8")),
+        "f2": ("f32 [4]", halves.astype("<f4")),
+        "big f2": ("f32 [4]", halves.astype("<f4")),
         "grid": ("i64 [7,11,5]", counting("<i8", (7, 11, 5))),
         "summed": ("f32 [7,11]", counting("<f4", (7, 11))),
         "odd": ("u8 [9,3]", counting("|u1", (9, 3))),
@@ -422,7 +431,7 @@ def check_sources(options):
     for name, (shape, array) in accepted.items():
         code, output, error = tool("hdf5", path("other.h5"), name)
         check(code == 0 and output == f"{shape} {tensor_digest(np.asarray(array)).hex()}", f"{options}: {name}: {output}{error}")
-    refused = {"f8": 65, "u64": 65, "f2": 65, "soft": 65, "outside": 65, "unwritten": 65, "lzf": 65, "deep": 65, "u8/x": 65, "not there": 66, "a//b": 66, "//u8": 2}
+    refused = {"f8": 65, "u64": 65, "brain": 65, "soft": 65, "outside": 65, "unwritten": 65, "lzf": 65, "deep": 65, "u8/x": 65, "not there": 66, "a//b": 66, "//u8": 2}
     for name, expected in refused.items():
         code, output, error = tool("hdf5", path("other.h5"), name)
         check(code == expected, f"{name}: exit {code}, expected {expected}: {output}{error}")

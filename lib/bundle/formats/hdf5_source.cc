@@ -133,15 +133,15 @@ Status read_chunks(const InputFile& file, const Table& table, BulkTensor& tensor
   return {};
 }
 
-Result<BulkTensor> read_numbers(const InputFile& file, const Table& table, std::uint64_t bulk_bytes) {
-  DGX_TRY(const DType dtype, widened(table.type));
+Result<BulkTensor> read_numbers(const InputFile& file, const Table& table, const Reading& reading) {
+  DGX_TRY(const DType dtype, widened(table.type, reading.rounding));
   const std::uint64_t size_bytes = static_cast<std::uint64_t>(*element_count(table.shape)) * size_of(dtype);
   if (size_bytes > kMaxTensorBytes) {
     return malformed(
         fmt::format("shape {} needs more than {} bytes", to_string(table.shape), kMaxTensorBytes));
   }
   DGX_CHECK(check_places(table, file.size_bytes()));
-  DGX_TRY(BulkTensor tensor, BulkTensor::create(dtype, table.shape, bulk_bytes));
+  DGX_TRY(BulkTensor tensor, BulkTensor::create(dtype, table.shape, reading.bulk_bytes));
   switch (table.layout) {
     case Table::Layout::kCompact: widen_piece(table.type, table.compact, tensor, 0); break;
     case Table::Layout::kContiguous: DGX_CHECK(read_contiguous(file, table, tensor)); break;
@@ -152,12 +152,12 @@ Result<BulkTensor> read_numbers(const InputFile& file, const Table& table, std::
 
 }  // namespace
 
-Result<BulkTensor> read_hdf5(const std::string& file, const std::string& path, std::uint64_t bulk_bytes) {
+Result<BulkTensor> read_hdf5(const std::string& file, const std::string& path, const Reading& reading) {
   auto input = InputFile::open(file);
   if (!input.ok()) return within(file, std::move(input).error());
   auto table = ask_child(*input, path);
   if (!table.ok()) return within(file, std::move(table).error());
-  auto tensor = read_numbers(*input, *table, bulk_bytes);
+  auto tensor = read_numbers(*input, *table, reading);
   if (!tensor.ok()) return within(fmt::format("{}: \"{}\"", file, path), std::move(tensor).error());
   return tensor;
 }

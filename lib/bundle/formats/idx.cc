@@ -57,7 +57,7 @@ Result<IdxHeader> parse_header(std::string_view head) {
   return header;
 }
 
-Result<BulkTensor> parse(BulkTensor file, std::uint64_t bulk_bytes) {
+Result<BulkTensor> parse(BulkTensor file, const Reading& reading) {
   DGX_TRY(std::string head, copy_head(file.view(), kMaxHeaderBytes));
   const bool packed = is_gzip(head);
   if (packed) {
@@ -65,21 +65,21 @@ Result<BulkTensor> parse(BulkTensor file, std::uint64_t bulk_bytes) {
   }
   DGX_TRY(const IdxHeader header, parse_header(head));
   if (packed) {
-    DGX_TRY(file, inflate_exactly(file.view(), header.header_bytes + header.data_bytes, bulk_bytes));
+    DGX_TRY(file, inflate_exactly(file.view(), header.header_bytes + header.data_bytes, reading.bulk_bytes));
   }
   const std::uint64_t found = file.bytes().size() - header.header_bytes;
   if (found != header.data_bytes) {
     return malformed(fmt::format("byte {}: {} bytes of numbers, shape {} needs {}", header.header_bytes,
                                  found, to_string(header.shape), header.data_bytes));
   }
-  return widen(header.type, header.shape, file.view(), header.header_bytes, bulk_bytes);
+  return widen(header.type, header.shape, file.view(), header.header_bytes, reading);
 }
 
 }  // namespace
 
-Result<BulkTensor> read_idx(const std::string& path, std::uint64_t bulk_bytes) {
-  DGX_TRY(BulkTensor file, BulkTensor::open(path, kMaxTensorBytes, bulk_bytes));
-  auto tensor = parse(std::move(file), bulk_bytes);
+Result<BulkTensor> read_idx(const std::string& path, const Reading& reading) {
+  DGX_TRY(BulkTensor file, BulkTensor::open(path, kMaxTensorBytes, reading.bulk_bytes));
+  auto tensor = parse(std::move(file), reading);
   if (!tensor.ok()) return within(path, std::move(tensor).error());
   return tensor;
 }

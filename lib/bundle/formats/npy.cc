@@ -1,3 +1,5 @@
+#include "npy.h"
+
 #include <fmt/format.h>
 
 #include <string_view>
@@ -122,8 +124,10 @@ Result<NumberType> type_from(const std::string& descr) {
     return malformed(fmt::format("element type \"{}\" is big-endian", descr),
                      "convert with a.astype(a.dtype.newbyteorder('<'))");
   if (descr[0] != (type.bytes == 1 ? '|' : '<')) return unsupported();
-  const std::size_t kind = std::string_view("uif").find(descr[1]);
-  if (kind == std::string_view::npos || (descr[1] == 'f' && type.bytes == 1)) return unsupported();
+  const std::size_t kind = std::string_view("uifb").find(descr[1]);  // in the order of NumberType::Kind
+  if (kind == std::string_view::npos || (descr[1] == 'f' && type.bytes == 1) ||
+      (descr[1] == 'b' && type.bytes != 1))
+    return unsupported();
   type.kind = static_cast<NumberType::Kind>(kind);
   return type;
 }
@@ -154,7 +158,9 @@ Result<std::pair<std::size_t, std::size_t>> header_range(std::string_view conten
   return std::pair{begin, begin + length};
 }
 
-Result<BulkTensor> parse(const BulkTensor& file, std::uint64_t bulk_bytes) {
+}  // namespace
+
+Result<BulkTensor> parse_npy(const BulkTensor& file, const Reading& reading) {
   const std::size_t size = file.bytes().size();
   DGX_TRY(const std::string head, copy_head(file.view(), 12 + kMaxHeader));
   DGX_TRY(const auto range, header_range(head));
@@ -169,14 +175,12 @@ Result<BulkTensor> parse(const BulkTensor& file, std::uint64_t bulk_bytes) {
     return malformed(fmt::format("byte {}: {} bytes of numbers, {}{} needs {}", end, size - end,
                                  name_of(type), to_string(header.shape), needed.value_or(0)));
   }
-  return widen(type, header.shape, file.view(), end, bulk_bytes);
+  return widen(type, header.shape, file.view(), end, reading);
 }
 
-}  // namespace
-
-Result<BulkTensor> read_npy(const std::string& path, std::uint64_t bulk_bytes) {
-  DGX_TRY(const BulkTensor file, BulkTensor::open(path, kMaxTensorBytes, bulk_bytes));
-  auto tensor = parse(file, bulk_bytes);
+Result<BulkTensor> read_npy(const std::string& path, const Reading& reading) {
+  DGX_TRY(const BulkTensor file, BulkTensor::open(path, kMaxTensorBytes, reading.bulk_bytes));
+  auto tensor = parse_npy(file, reading);
   if (!tensor.ok()) return within(path, std::move(tensor).error());
   return tensor;
 }

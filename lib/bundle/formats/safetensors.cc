@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <string_view>
 
@@ -9,6 +10,7 @@
 #include "dgx/core/bytes.h"
 #include "dgx/core/files.h"
 #include "dgx/core/json.h"
+#include "widen.h"
 
 // https://github.com/huggingface/safetensors, "Format": u64 little-endian length of the header, a JSON
 // object, numbers.
@@ -19,17 +21,39 @@ constexpr std::size_t kPrefixBytes = 8;
 constexpr std::size_t kMaxHeaderBytes = std::size_t{16} << 20;
 constexpr int kHeaderDepth = 4;
 constexpr std::int64_t kMostOffset = std::int64_t{1} << 53;
+constexpr std::size_t kMaxListed = 200;  ///< characters of names in a hint
 constexpr std::string_view kMetadata = "__metadata__";
 
 struct Item {
   std::string name;
-  DType dtype = DType::kF32;
+  std::string type;  ///< its word in the header, perhaps one that only other programs know
   Shape shape;
   std::int64_t begin = 0;
   std::int64_t end = 0;
 };
 
-Result<DType> dtype_of(const std::string& word) {
+struct TypeRow {
+  std::string_view word;
+  NumberType type;
+};
+using Kind = NumberType::Kind;
+constexpr std::array kTypes{TypeRow{"F64", {Kind::kFloat, 8}},    TypeRow{"F32", {Kind::kFloat, 4}},
+                            TypeRow{"F16", {Kind::kFloat, 2}},    TypeRow{"BF16", {Kind::kBrain, 2}},
+                            TypeRow{"I64", {Kind::kSigned, 8}},   TypeRow{"I32", {Kind::kSigned, 4}},
+                            TypeRow{"I16", {Kind::kSigned, 2}},   TypeRow{"I8", {Kind::kSigned, 1}},
+                            TypeRow{"U64", {Kind::kUnsigned, 8}}, TypeRow{"U32", {Kind::kUnsigned, 4}},
+                            TypeRow{"U16", {Kind::kUnsigned, 2}}, TypeRow{"U8", {Kind::kUnsigned, 1}},
+                            TypeRow{"BOOL", {Kind::kBool, 1}}};
+
+Result<NumberType> type_of(const std::string& word) {
+  for (const TypeRow& row : kTypes) {
+    if (row.word == word) return row.type;
+  }
+  return malformed(fmt::format("dtype: \"{}\" is not supported", word), "convert it when you save the file");
+}
+
+/// The type of a weight, which keeps the bytes of its file.
+Result<DType> weight_type(const std::string& word) {
   if (word == "F32") return DType::kF32;
   if (word == "I64") return DType::kI64;
   if (word == "U8") return DType::kU8;
@@ -48,27 +72,30 @@ std::vector<std::int64_t> integers(json::Fields& in, std::string_view key, std::
   return numbers;
 }
 
-Result<Item> item_from(const std::string& name, const json::Value& value) {
+/// The choice whether every tensor must have the type of a weight, or may have any, since only one is read.
+enum class Contained { kWeights, kAnything };
+
+Result<Item> item_from(const std::string& name, const json::Value& value, Contained contained) {
   Item item;
   item.name = name;
   json::Fields in(value, name);
-  const std::string word = in.string("dtype", 16);
+  item.type = in.string("dtype", 16);
   item.shape = integers(in, "shape", kMaxRank);
   const auto offsets = integers(in, "data_offsets", 2);
   if (offsets.size() != 2) in.fail("data_offsets", "must be two numbers");
   DGX_CHECK(in.finish());
-  auto dtype = dtype_of(word);
-  if (!dtype) return within(name, std::move(dtype).error());
-  item.dtype = *dtype;
   item.begin = offsets[0];
   item.end = offsets[1];
   const auto count = element_count(item.shape);
   if (!count) return within(name, count.error());
-  const auto width = static_cast<std::int64_t>(size_of(item.dtype));
-  if (item.end < item.begin || (item.end - item.begin) % width != 0 ||
-      (item.end - item.begin) / width != *count) {
+  if (const auto weight = weight_type(item.type); contained == Contained::kWeights && !weight)
+    return within(name, weight.error());
+  const auto type = type_of(item.type);
+  const std::int64_t size = item.end - item.begin;
+  const auto width = type ? static_cast<std::int64_t>(type->bytes) : 0;
+  if (size < 0 || (type && (size % width != 0 || size / width != *count))) {
     return malformed(fmt::format("{}: data_offsets: {} to {} do not hold {}{}", name, item.begin, item.end,
-                                 name_of(item.dtype), to_string(item.shape)));
+                                 item.type, to_string(item.shape)));
   }
   return item;
 }
@@ -100,7 +127,7 @@ Status check_cover(std::vector<Item> items, std::size_t size) {
   return {};
 }
 
-Result<std::vector<Item>> read_header(std::string_view text) {
+Result<std::vector<Item>> read_header(std::string_view text, Contained contained) {
   auto header = json::parse(text, {kMaxHeaderBytes, kHeaderDepth});
   if (!header) return within("header", std::move(header).error());
   const json::Object* object = header->as_object();
@@ -111,38 +138,77 @@ Result<std::vector<Item>> read_header(std::string_view text) {
       if (auto status = check_metadata(value); !status) return within("header", std::move(status).error());
       continue;
     }
-    auto item = item_from(name, value);
+    auto item = item_from(name, value, contained);
     if (!item) return within("header", std::move(item).error());
     items.push_back(std::move(item).value());
   }
   return items;
 }
 
-Result<State> parse(std::string_view content) {
+/// A file's tensors, whose offsets count from byte `begin` of the file.
+struct Contents {
+  std::vector<Item> items;
+  std::size_t begin = 0;
+};
+
+Result<Contents> contents_of(std::string_view content, Contained contained) {
   if (content.size() < kPrefixBytes) return malformed("byte 0: is not a safetensors file");
   std::uint64_t length = 0;
   std::memcpy(&length, content.data(), kPrefixBytes);
   if (length > kMaxHeaderBytes || length > content.size() - kPrefixBytes)
     return malformed(fmt::format("byte 0: a header of {} bytes is too long", length));
-  DGX_TRY(const auto items, read_header(content.substr(kPrefixBytes, length)));
-  const std::string_view numbers = content.substr(kPrefixBytes + length);
-  DGX_CHECK(check_cover(items, numbers.size()));
+  DGX_TRY(auto items, read_header(content.substr(kPrefixBytes, length), contained));
+  const std::size_t begin = kPrefixBytes + length;
+  DGX_CHECK(check_cover(items, content.size() - begin));
+  return Contents{std::move(items), begin};
+}
+
+Result<State> parse_state(std::string_view content) {
+  DGX_TRY(const Contents contents, contents_of(content, Contained::kWeights));
   State state;
-  for (const Item& item : items) {
-    const auto bytes =
-        numbers.substr(static_cast<std::size_t>(item.begin), static_cast<std::size_t>(item.end - item.begin));
-    state.push_back({item.name, Tensor(TensorView{item.dtype, item.shape, as_bytes(bytes)})});
+  for (const Item& item : contents.items) {
+    DGX_TRY(const DType dtype, weight_type(item.type));
+    const auto bytes = content.substr(contents.begin + static_cast<std::size_t>(item.begin),
+                                      static_cast<std::size_t>(item.end - item.begin));
+    state.push_back({item.name, Tensor(TensorView{dtype, item.shape, as_bytes(bytes)})});
   }
   return state;
+}
+
+Result<BulkTensor> numbers_of(const Item& item, const BulkTensor& file, std::size_t begin,
+                              const Reading& reading) {
+  DGX_TRY(const NumberType type, type_of(item.type));
+  return widen(type, item.shape, file.view(), begin + static_cast<std::size_t>(item.begin), reading);
+}
+
+Result<BulkTensor> parse_tensor(const BulkTensor& file, const std::string& name, const Reading& reading) {
+  DGX_TRY(const Contents contents, contents_of(as_text(file.bytes()), Contained::kAnything));
+  std::string names;
+  for (const Item& item : contents.items) {
+    if (item.name == name) {
+      auto tensor = numbers_of(item, file, contents.begin, reading);
+      if (!tensor.ok()) return within(fmt::format("\"{}\"", name), std::move(tensor).error());
+      return tensor;
+    }
+    if (names.size() < kMaxListed) names += (names.empty() ? "" : ", ") + item.name;
+  }
+  return Error{ErrorCode::kMissing, fmt::format("has no \"{}\"", name), "the file has " + names};
 }
 
 }  // namespace
 
 Result<State> read_safetensors(const std::string& path) {
   DGX_TRY(const std::string content, read_file(path, kMaxTensorBytes));
-  auto state = parse(content);
+  auto state = parse_state(content);
   if (!state) return within(path, std::move(state).error());
   return state;
+}
+
+Result<BulkTensor> read_safetensor(const std::string& path, const std::string& name, const Reading& reading) {
+  DGX_TRY(const BulkTensor file, BulkTensor::open(path, kMaxTensorBytes, reading.bulk_bytes));
+  auto tensor = parse_tensor(file, name, reading);
+  if (!tensor) return within(path, std::move(tensor).error());
+  return tensor;
 }
 
 }  // namespace dgx::bundle

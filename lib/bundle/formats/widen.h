@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 
+#include "dgx/bundle/sources.h"
 #include "dgx/core/bulk.h"
 #include "dgx/core/bytes.h"
 #include "dgx/core/result.h"
@@ -11,27 +12,28 @@ namespace dgx::bundle {
 
 /// The type of a number in a source file.
 struct NumberType {
-  enum class Kind { kUnsigned, kSigned, kFloat };
+  /// kBrain is bfloat16: binary32's upper half.
+  enum class Kind { kUnsigned, kSigned, kFloat, kBool, kBrain };
   enum class Order { kLittle, kBig };
   Kind kind = Kind::kUnsigned;
   std::size_t bytes = 1;
   Order order = Order::kLittle;
 };
 
-/// "u8", "i16", "f32".
+/// "u8", "i16", "f32", "bf16", "bool".
 [[nodiscard]] std::string name_of(const NumberType& type);
 
-/// The element type that holds every number of this type: u8 and f32 stay, other integers that fit become
-/// i64. kMalformed with a hint for f16, f64, u64.
-[[nodiscard]] Result<DType> widened(const NumberType& type);
+/// The element type that holds every number of this type: u8 and f32 stay, bool becomes u8, other floats
+/// become f32, other integers that fit i64. kMalformed with a hint for u64, and for f64 that may not be
+/// rounded.
+[[nodiscard]] Result<DType> widened(const NumberType& type, Rounding rounding);
 
 /// Puts all numbers of `bytes` into a tensor of type widened(type), from element `first` on; they must fit.
 void widen_piece(const NumberType& type, ByteView bytes, BulkTensor& tensor, std::size_t first);
 
-/// Converts the bytes of `source` from byte `begin` to the end, changing no number; they must be exactly as
-/// many as the shape needs (asserted). From `bulk_bytes` on the result is kept in a file (core/bulk.h). kIo
-/// if the source's file has been cut off.
+/// Converts the numbers of a tensor that begins at byte `begin` of `source`, which has all of them
+/// (asserted). kIo if the source's file has been cut off.
 [[nodiscard]] Result<BulkTensor> widen(const NumberType& type, const Shape& shape, const BulkView& source,
-                                       std::size_t begin, std::uint64_t bulk_bytes);
+                                       std::size_t begin, const Reading& reading);
 
 }  // namespace dgx::bundle

@@ -39,6 +39,16 @@ Result<Description> describe_dataset(const std::string& path, Recompute recomput
                    {"shift", program::hex_float(info.shift)}},
                   {},
                   {}};
+  if (!info.classes.empty())
+    out.fields.push_back({"classes", json::Array(info.classes.begin(), info.classes.end())});
+  if (!info.channels.empty()) {
+    json::Array rows;
+    for (const bundle::Affine& channel : info.channels) {
+      rows.emplace_back(json::Object{{"scale", program::hex_float(channel.scale)},
+                                     {"shift", program::hex_float(channel.shift)}});
+    }
+    out.fields.push_back({"channels", std::move(rows), {"scale", "shift"}});
+  }
   if (recompute == Recompute::kYes) {
     DGX_TRY([[maybe_unused]] const auto data, bundle::read_dataset(path, bundle::Check::kDigests, {threads}));
     out.recomputed = {"dataset"};

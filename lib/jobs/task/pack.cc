@@ -1,50 +1,229 @@
 #include "dgx/jobs/pack.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
 #include <utility>
 
-#include "dgx/bundle/sources.h"
+#include "dgx/core/files.h"
+#include "dgx/kernels/order.h"
 
 namespace dgx::jobs {
 namespace {
 
-Result<bundle::DatasetInfo> pack(BulkTensor x, BulkTensor y, const PackOptions& options,
-                                 const JobContext& context) {
-  DGX_TRY(const bundle::Dataset data,
-          bundle::make_dataset(std::move(x), std::move(y), static_cast<float>(options.scale),
-                               static_cast<float>(options.shift), options.first));
-  DGX_TRY([[maybe_unused]] const Digest digest,
-          bundle::write_dataset(options.output, data, context.clobber, {.threads = context.threads}));
-  return bundle::read_dataset_info(options.output);
+using bundle::Affine;
+using bundle::Samples;
+
+/// Settings of all readers, besides the options of each.
+struct Wanted {
+  bundle::Reading reading;
+  std::vector<std::string> classes;  ///< names from --like; empty: those of the source
+  int threads = 1;
+};
+
+/// Joins two arrays, each read by its own call.
+Result<Samples> joined(Result<BulkTensor> x, Result<BulkTensor> y) {
+  if (!x.ok()) return std::move(x).error();
+  if (!y.ok()) return std::move(y).error();
+  return Samples{std::move(x).value(), std::move(y).value()};
+}
+
+Result<Samples> read(const IdxSource& from, const Wanted& wanted) {
+  return joined(bundle::read_idx(from.images, wanted.reading), bundle::read_idx(from.labels, wanted.reading));
+}
+Result<Samples> read(const NpySource& from, const Wanted& wanted) {
+  return joined(bundle::read_npy(from.x, wanted.reading), bundle::read_npy(from.y, wanted.reading));
+}
+Result<Samples> read(const NpzSource& from, const Wanted& wanted) {
+  return joined(bundle::read_npz(from.file, from.x, wanted.reading),
+                bundle::read_npz(from.file, from.y, wanted.reading));
+}
+Result<Samples> read(const SafetensorsSource& from, const Wanted& wanted) {
+  return joined(bundle::read_safetensor(from.file, from.x, wanted.reading),
+                bundle::read_safetensor(from.file, from.y, wanted.reading));
+}
+Result<Samples> read(const Hdf5Source& from, const Wanted& wanted) {
+  return joined(bundle::read_hdf5(from.file, from.x, wanted.reading),
+                bundle::read_hdf5(from.file, from.y, wanted.reading));
+}
+Result<Samples> read(const CsvSource& from, const Wanted& wanted) {
+  bundle::TableReading table = from.table;
+  table.delimiter = from.delimiter == "tab"         ? '\t'
+                    : from.delimiter == "semicolon" ? ';'
+                    : from.delimiter == "space"     ? ' '
+                                                    : ',';
+  DGX_TRY(table.dtype, dtype_from_name(from.dtype));
+  table.classes = wanted.classes;
+  return bundle::read_csv(from.file, table, wanted.reading);
+}
+Result<Samples> read(const ImagesSource& from, const Wanted& wanted) {
+  return bundle::read_images(from.folder, wanted.classes, wanted.threads, wanted.reading);
+}
+Result<Samples> read(const TokensSource& from, const Wanted& wanted) {
+  const auto encoding = !from.raw            ? bundle::TokenFile::kNpy
+                        : *from.raw == "u16" ? bundle::TokenFile::kU16
+                                             : bundle::TokenFile::kU32;
+  return bundle::read_tokens(from.file, encoding, from.context, wanted.reading);
+}
+Result<Samples> read(const TextSource& from, const Wanted& wanted) {
+  return bundle::read_text(from.file, from.context, wanted.reading);
+}
+
+/// True if two paths lead to one file, whether or not it exists.
+bool is_same_place(const std::string& a, const std::string& b) {
+  std::error_code ignored;
+  const auto place = [&](const std::string& path) {
+    return std::filesystem::weakly_canonical(std::filesystem::absolute(path, ignored), ignored);
+  };
+  return place(a) == place(b);
+}
+
+Status check_options(const PackOptions& options, const JobContext& context) {
+  if (options.split.has_value() != options.rest.has_value())
+    return usage_error("--split and --rest go together");
+  if (options.split && !(*options.split > 0 && *options.split < 1))
+    return usage_error(fmt::format("--split: {} is not between 0 and 1", *options.split));
+  if ((options.normalise || options.like) && options.shift != std::vector<double>{0})
+    return usage_error("--shift cannot be used with --normalise or --like");
+  if (options.rest && is_same_place(*options.rest, options.output))
+    return usage_error(fmt::format("--rest: {} is the place of the other bundle", *options.rest));
+  if (options.rest) DGX_CHECK(refuse_existing(*options.rest, context.clobber));
+  return refuse_existing(options.output, context.clobber);
+}
+
+/// The rows of each bundle that is to be made: one, or two with --split.
+Result<std::vector<bundle::Rows>> choose_parts(const PackOptions& options, std::int64_t samples) {
+  DGX_TRY(bundle::Rows all, bundle::choose_rows(samples, options.skip, options.first));
+  if (options.shuffle || options.split) {
+    DGX_TRY(const auto order, kernels::DataOrder::create(options.seed, samples, 1));
+    all.order = [order](std::int64_t position) { return order.sample_at(position); };
+  }
+  if (!options.split) return std::vector{all};
+  const auto size = std::llround(*options.split * static_cast<double>(all.count));
+  if (size < 1 || size >= all.count)
+    return usage_error(fmt::format("--split: {} of {} samples is {}, which leaves one bundle empty",
+                                   *options.split, all.count, size));
+  bundle::Rows rest = all;
+  all.count = size;
+  rest.begin += size;
+  rest.count -= size;
+  return std::vector{all, rest};
+}
+
+/// A copy of the samples in these rows.
+Result<Samples> take(const Samples& samples, const bundle::Rows& rows) {
+  Samples out{{}, {}, samples.classes};
+  DGX_TRY(out.x, bundle::take_rows(samples.x, rows));
+  DGX_TRY(out.y, bundle::take_rows(samples.y, rows));
+  return out;
+}
+
+/// Cuts the samples into parts. If there is one part, of all of them in their order, it is moved, not copied.
+Result<std::vector<Samples>> cut(Samples samples, const std::vector<bundle::Rows>& parts) {
+  std::vector<Samples> out;
+  const bundle::Rows& first = parts.front();
+  if (parts.size() == 1 && !first.order && first.count == samples.x.shape()[0]) {
+    out.push_back(std::move(samples));
+    return out;
+  }
+  for (const bundle::Rows& rows : parts) {
+    DGX_TRY(Samples part, take(samples, rows));
+    out.push_back(std::move(part));
+  }
+  return out;
+}
+
+/// The options' scale and shift, or one pair for each channel.
+Result<std::vector<Affine>> given_affines(const PackOptions& options, std::size_t channels) {
+  std::size_t count = 1;
+  for (const auto& [name, list] : {std::pair{"scale", &options.scale}, std::pair{"shift", &options.shift}}) {
+    if (list->size() != 1 && list->size() != channels)
+      return usage_error(fmt::format("--{} has {} numbers, x has {} channel{}", name, list->size(), channels,
+                                     channels == 1 ? "" : "s"));
+    count = std::max(count, list->size());
+  }
+  const auto at = [](const std::vector<double>& list, std::size_t i) {
+    return static_cast<float>(list[list.size() == 1 ? 0 : i]);
+  };
+  std::vector<Affine> out;
+  for (std::size_t i = 0; i < count; ++i) out.push_back({at(options.scale, i), at(options.shift, i)});
+  return out;
+}
+
+/// Scale and shift of all of x, or of each channel. `x` is that of the first part.
+Result<std::vector<Affine>> choose_affines(const PackOptions& options,
+                                           const std::optional<bundle::DatasetInfo>& like,
+                                           const BulkTensor& x) {
+  const auto channels = static_cast<std::size_t>(bundle::channels_of(x.shape()));
+  if (options.normalise) return bundle::normalising(x);
+  if (!like) return given_affines(options, channels);
+  if (like->channels.empty()) return std::vector<Affine>{{like->scale, like->shift}};
+  if (like->channels.size() == channels) return like->channels;
+  return usage_error(
+      fmt::format("--like: {} has {} channels, x has {}", *options.like, like->channels.size(), channels));
+}
+
+/// A bundle that is complete but for its name, and what is said of it.
+struct Staged {
+  Packed packed;
+  bundle::StagedDataset file;
+};
+
+/// Writes a bundle. One scale and shift are left to those who read it; of several, each channel's are
+/// applied.
+Result<Staged> stage(Samples samples, const std::vector<Affine>& affines, const std::string& file,
+                     const JobContext& context) {
+  Affine later;
+  if (affines.size() == 1) {
+    later = affines.front();
+  } else {
+    DGX_TRY(samples.x, bundle::scaled(samples.x, affines));
+  }
+  DGX_TRY(bundle::Dataset data, bundle::make_dataset(std::move(samples.x), std::move(samples.y), later.scale,
+                                                     later.shift, std::move(samples.classes)));
+  if (affines.size() > 1) data.channels = affines;
+  Packed packed{file, {}, {}, {}, {}};
+  DGX_TRY(packed.x, bundle::summary_of(data.x));
+  DGX_TRY(packed.y, bundle::summary_of(data.y));
+  DGX_TRY(packed.classes, bundle::class_counts(data));
+  DGX_TRY(bundle::StagedDataset staged,
+          bundle::stage_dataset(file, data, context.clobber, {.threads = context.threads}));
+  return Staged{std::move(packed), std::move(staged)};
 }
 
 }  // namespace
 
-Result<bundle::DatasetInfo> pack_idx(const std::string& images, const std::string& labels,
-                                     const PackOptions& options, const JobContext& context) {
-  DGX_TRY(BulkTensor x, bundle::read_idx(images));
-  DGX_TRY(BulkTensor y, bundle::read_idx(labels));
-  return pack(std::move(x), std::move(y), options, context);
-}
-
-Result<bundle::DatasetInfo> pack_npy(const std::string& x_file, const std::string& y_file,
-                                     const PackOptions& options, const JobContext& context) {
-  DGX_TRY(BulkTensor x, bundle::read_npy(x_file));
-  DGX_TRY(BulkTensor y, bundle::read_npy(y_file));
-  return pack(std::move(x), std::move(y), options, context);
-}
-
-Result<bundle::DatasetInfo> pack_text(const std::string& file, std::int64_t window,
-                                      const PackOptions& options, const JobContext& context) {
-  DGX_TRY(auto fields, bundle::read_text(file, window));
-  return pack(std::move(fields.first), std::move(fields.second), options, context);
-}
-
-Result<bundle::DatasetInfo> pack_hdf5(const std::string& file, const std::string& x_path,
-                                      const std::string& y_path, const PackOptions& options,
-                                      const JobContext& context) {
-  DGX_TRY(BulkTensor x, bundle::read_hdf5(file, x_path));
-  DGX_TRY(BulkTensor y, bundle::read_hdf5(file, y_path));
-  return pack(std::move(x), std::move(y), options, context);
+Result<std::vector<Packed>> pack(const Source& source, const PackOptions& options,
+                                 const JobContext& context) {
+  DGX_CHECK(check_options(options, context));
+  std::optional<bundle::DatasetInfo> like;
+  if (options.like) {
+    DGX_TRY(like, bundle::read_dataset_info(*options.like));
+  }
+  const Wanted wanted{
+      {.rounding = options.rounding}, like ? like->classes : std::vector<std::string>(), context.threads};
+  DGX_TRY(Samples samples, std::visit([&](const auto& from) { return read(from, wanted); }, source));
+  if (samples.classes.empty()) samples.classes = wanted.classes;
+  DGX_CHECK(bundle::check_fields(samples.x.shape(), samples.y.shape()));
+  if (!options.shape.empty()) DGX_CHECK(bundle::reshape_samples(options.shape, samples.x));
+  DGX_TRY(const auto rows, choose_parts(options, samples.x.shape()[0]));
+  DGX_TRY(std::vector<Samples> parts, cut(std::move(samples), rows));
+  DGX_TRY(const auto affines, choose_affines(options, like, parts.front().x));
+  std::vector<Staged> staged;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    DGX_TRY(Staged one,
+            stage(std::move(parts[i]), affines, i == 0 ? options.output : *options.rest, context));
+    staged.push_back(std::move(one));
+  }
+  std::vector<Packed> out;
+  for (Staged& one : staged) {
+    DGX_CHECK(one.file.commit());
+    DGX_TRY(one.packed.info, bundle::read_dataset_info(one.packed.file));
+    out.push_back(std::move(one.packed));
+  }
+  return out;
 }
 
 }  // namespace dgx::jobs

@@ -240,6 +240,8 @@ def all_stories(machine):
 
     yield Key("key", {}, ("dgx-key", "new", "k"))
     yield File("pack", part(tree, "x.npy", "y.npy"), ("dgx-pack", "npy", "--x", "x.npy", "--y", "y.npy", "-o", "made.h5", "-q"), ("made.h5",))
+    yield File("pack, split", part(tree, "x.npy", "y.npy"),
+               ("dgx-pack", "npy", "--x", "x.npy", "--y", "y.npy", "--split", "0.5", "--rest", "rest.h5", "-o", "made.h5", "--force", "-q"), ("made.h5", "rest.h5"))
     short = (*train, "--until", "12")  # three segments
     yield Train("train", task, short, short)
     yield Train("train, last kept", task, (*short, "--keep", "last"), (*short, "--keep", "last"))

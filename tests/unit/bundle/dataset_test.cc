@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "dgx/bundle/transforms.h"
 #include "support.h"
 
 namespace dgx::bundle {
@@ -69,7 +70,10 @@ TEST_CASE("a dataset that is too large for memory is the same in a file") {
     CHECK(*dataset_digest(*read) == digest);
     REQUIRE(write_dataset(folder / "again.h5", *read, Clobber::kReplace).ok());
     CHECK(test::slurp(folder / "again.h5") == test::slurp(folder / "d.h5"));
-    const auto made = make_dataset(std::move(read->x), std::move(read->y), data.scale, data.shift, 1499);
+    auto x = take_rows(read->x, {0, 1499});
+    auto y = take_rows(read->y, {0, 1499});
+    REQUIRE((x.ok() && y.ok()));
+    const auto made = make_dataset(std::move(x).value(), std::move(y).value(), data.scale, data.shift);
     REQUIRE(made.ok());
     CHECK(made->x_range == data.x_range);
     CHECK(std::ranges::equal(made->x.bytes(), data.x.bytes().first(1499 * 784)));
@@ -142,13 +146,59 @@ TEST_CASE("scales that lose everything are refused") {
   }
 }
 
-TEST_CASE("the first samples alone are a dataset with ranges of its own") {
-  const auto first = make_dataset(floats({3, 1}, {1, 2, kNan}), integers({4, 6, 90}), 1, 0, 2);
-  REQUIRE(first.ok());
-  CHECK(first->x.shape() == Shape{2, 1});
-  CHECK(first->y_range == IntegerRange{4, 6});
-  CHECK(make_dataset(integers({1}), integers({1}), 1, 0, 2).error().code == ErrorCode::kUsage);
-  CHECK(make_dataset(integers({1}), integers({1}), 1, 0, 0).error().code == ErrorCode::kUsage);
+TEST_CASE("the names of the classes and the channels' scales are part of the digest and come back") {
+  const Folder folder;
+  const auto plain = make_dataset(floats({2, 2}, {1, 2, 3, 4}), integers({0, 1}));
+  auto data = make_dataset(floats({2, 2}, {1, 2, 3, 4}), integers({0, 1}), 1, 0, {"cat", "d\u00f6g", "\"\\"});
+  REQUIRE((plain.ok() && data.ok()));
+  data->channels = {{0.5F, -1}, {2, 0x1p-149F}};
+  const Digest digest = *write_dataset(folder / "d.h5", *data, Clobber::kRefuse);
+  const auto read = read_dataset(folder / "d.h5");
+  REQUIRE(read.ok());
+  CHECK(read->classes == data->classes);
+  CHECK(read->channels == data->channels);
+  CHECK(*dataset_digest(*read) == digest);
+  CHECK(read_dataset_info(folder / "d.h5")->classes == data->classes);
+  auto other = *data;
+  other.classes[0] = "cats";
+  CHECK(*dataset_digest(other) != digest);
+  other = *data;
+  other.channels[1].shift = 0;
+  CHECK(*dataset_digest(other) != digest);
+  other.channels.clear();
+  other.classes.clear();
+  CHECK(*dataset_digest(other) == *dataset_digest(*plain));
+}
+
+TEST_CASE("a staged bundle has its name only when it is committed, and leaves nothing without that") {
+  const Folder folder;
+  const auto data = make_dataset(floats({1, 1}, {1}), integers({0}));
+  REQUIRE(data.ok());
+  {
+    auto kept = stage_dataset(folder / "kept.h5", *data, Clobber::kRefuse);
+    const auto dropped = stage_dataset(folder / "dropped.h5", *data, Clobber::kRefuse);
+    REQUIRE((kept.ok() && dropped.ok()));
+    CHECK(!exists(folder / "kept.h5"));
+    REQUIRE(kept->commit().ok());
+  }
+  CHECK(*dataset_digest(*read_dataset(folder / "kept.h5")) == *dataset_digest(*data));
+  CHECK(folder.list() == "kept.h5");
+}
+
+TEST_CASE("names that are not those of y's classes are refused") {
+  const auto named = [](std::vector<std::string> classes) {
+    return make_dataset(floats({2, 1}, {1, 2}), integers({0, 1}), 1, 0, std::move(classes));
+  };
+  CHECK(named({"a", "b"}).ok());
+  for (const std::vector<std::string>& bad : {std::vector<std::string>{"a"},
+                                              {"a", "a"},
+                                              {"a", ""},
+                                              {"a", "b\n"},
+                                              {"a", "\xff"},
+                                              {"a", std::string(513, 'b')}})
+    CHECK(named(bad).error().code == ErrorCode::kMalformed);
+  CHECK(!make_dataset(floats({1, 1}, {1}), floats({1}, {0}), 1, 0, {"a"}).ok());
+  CHECK(!make_dataset(floats({1, 1}, {1}), integers({-1}), 1, 0, {"a"}).ok());
 }
 
 TEST_CASE("a dataset whose ranges are wrong is refused although its digest fits") {

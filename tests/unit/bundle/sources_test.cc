@@ -4,6 +4,7 @@
 
 #include <catch2/catch.hpp>
 #include <filesystem>
+#include <limits>
 
 #include "formats/inflate.h"
 #include "formats/widen.h"
@@ -59,17 +60,17 @@ TEST_CASE("what is too large for memory is read alike into a file") {
   test::spill(folder / "idx.gz", gzip(idx(0x0b, {1250, 1000}, shorts)));
   for (const char* const name : {"idx", "idx.gz"}) {
     const auto in_memory = read_idx(folder / name);
-    const auto in_file = read_idx(folder / name, 1000);
+    const auto in_file = read_idx(folder / name, {1000});
     REQUIRE((in_memory.ok() && in_file.ok()));
     CHECK(in_file->view().file >= 0);
     CHECK(test::same(in_file->view(), in_memory->view()));
   }
   const auto in_memory = read_text(folder / "text", 30);
-  const auto in_file = read_text(folder / "text", 30, 1000);
+  const auto in_file = read_text(folder / "text", 30, {1000});
   REQUIRE((in_memory.ok() && in_file.ok()));
-  CHECK(in_file->second.view().file >= 0);
-  CHECK(test::same(in_file->first.view(), in_memory->first.view()));
-  CHECK(test::same(in_file->second.view(), in_memory->second.view()));
+  CHECK(in_file->y.view().file >= 0);
+  CHECK(test::same(in_file->x.view(), in_memory->x.view()));
+  CHECK(test::same(in_file->y.view(), in_memory->y.view()));
 }
 
 TEST_CASE("a file that is cut off while it is read is an I/O error, not a signal") {
@@ -84,7 +85,7 @@ TEST_CASE("a file that is cut off while it is read is an I/O error, not a signal
   };
   const std::string numbers(1'000'000, '\1');
   const BulkTensor plain = cut_off(numbers);
-  CHECK(widen({}, {1'000'000}, plain.view(), 0, 1).error().code == ErrorCode::kIo);
+  CHECK(widen({}, {1'000'000}, plain.view(), 0, {1}).error().code == ErrorCode::kIo);
   std::string noise(1'000'000, '\0');  // which gzip does not make shorter
   for (std::uint32_t i = 0, x = 1; i < noise.size(); ++i)
     noise[i] = static_cast<char>((x = x * 1664525 + 1013904223) >> 24);
@@ -130,7 +131,7 @@ TEST_CASE("IDX files that are not exactly so are refused") {
   flipped[packed.size() - 8] = static_cast<char>(flipped[packed.size() - 8] ^ 1);  // in its CRC
   CHECK(!from_idx(flipped).ok());
   CHECK(from_idx(idx(0x0e, {1}, "12345678")).error().hint ==
-        "convert them to f32 first, so that the rounding is yours");
+        "--round f32 rounds each to the nearest f32, ties to even");
   CHECK(read_idx("/nonexistent/f").error().code == ErrorCode::kMissing);
 }
 
@@ -172,6 +173,23 @@ TEST_CASE("NPY files of both versions are read, integers widened") {
   CHECK(from_npy(npy(dictionary("|u1", "(0, 3)"), ""))->count() == 0);
 }
 
+TEST_CASE("f16 and bool are widened exactly, f64 is rounded if that is asked for") {
+  // 1, the least number, the largest, minus infinity
+  const auto half = from_npy(npy(dictionary("<f2", "(4,)"), "\x00\x3c\x01\x00\xff\x7b\x00\xfc"s));
+  REQUIRE(half.ok());
+  CHECK(values<float>(*half) ==
+        std::vector<float>{1, 0x1p-24F, 65504, -std::numeric_limits<float>::infinity()});
+  CHECK(values<std::uint8_t>(*from_npy(npy(dictionary("|b1", "(3,)"), "\0\1\7"s))) ==
+        std::vector<std::uint8_t>{0, 1, 1});
+  // 1 + 2^-24 lies between two numbers of f32: the even one is 1. 1 + 3 · 2^-24 goes to 1 + 2^-22.
+  const Folder folder;
+  const std::string doubles = "\0\0\0\x10\0\0\xf0\x3f\0\0\0\x30\0\0\xf0\x3f"s;
+  test::spill(folder / "d", npy(dictionary("<f8", "(2,)"), doubles));
+  CHECK(!read_npy(folder / "d").ok());
+  CHECK(values<float>(*read_npy(folder / "d", {.rounding = Rounding::kF32})) ==
+        std::vector<float>{1, 1 + 0x1p-22F});
+}
+
 TEST_CASE("NPY files that would lose bits or are not exactly so are refused") {
   const std::string good = npy(dictionary("|u1", "(3,)"), "abc");
   for (const std::string& bad :
@@ -182,12 +200,10 @@ TEST_CASE("NPY files that would lose bits or are not exactly so are refused") {
         good.substr(0, good.size() - 1),
         npy(dictionary("|u1", "(3,)"), "abc", 3),
         npy(dictionary("<f8", "(1,)"), "12345678"),
-        npy(dictionary("<f2", "(1,)"), "12"),
         npy(dictionary("<u8", "(1,)"), "12345678"),
         npy(dictionary(">f4", "(1,)"), "1234"),
         npy(dictionary("<c8", "(1,)"), "12345678"),
         npy(dictionary("|O", "(1,)"), "12345678"),
-        npy(dictionary("|b1", "(1,)"), "1"),
         npy(dictionary("|u1", "(3,)", "True"), "abc"),
         npy(dictionary("|u1", "(3"), "abc"),
         npy(dictionary("|u1", "(-3,)"), "abc"),
@@ -213,14 +229,44 @@ TEST_CASE("text becomes windows and the bytes that follow") {
   test::spill(folder / "t", "abcdefgh");
   const auto read = read_text(folder / "t", 3);
   REQUIRE(read.ok());
-  CHECK(read->first.shape() == Shape{2, 3});
-  CHECK(as_text(read->first.bytes()) == "abcdef");
-  CHECK(as_text(read->second.bytes()) == "bcdefg");
-  CHECK(read_text(folder / "t", 7)->first.shape() == Shape{1, 7});
+  CHECK(read->x.shape() == Shape{2, 3});
+  CHECK(as_text(read->x.bytes()) == "abcdef");
+  CHECK(as_text(read->y.bytes()) == "bcdefg");
+  CHECK(read_text(folder / "t", 7)->x.shape() == Shape{1, 7});
   CHECK(read_text(folder / "t", 8).error().code == ErrorCode::kUsage);
   CHECK(read_text(folder / "t", 0).error().code == ErrorCode::kUsage);
   test::spill(folder / "t", "");
   CHECK(read_text(folder / "t", 1).error().code == ErrorCode::kUsage);
+}
+
+TEST_CASE("tokens become windows and the tokens that follow, from NPY or raw") {
+  const Folder folder;
+  test::spill(folder / "raw", "\x01\x00\x02\x01\x03\x00\x04\x00\x05\x00"s);
+  const auto raw = read_tokens(folder / "raw", TokenFile::kU16, 2);
+  REQUIRE(raw.ok());
+  CHECK(raw->x.shape() == Shape{2, 2});
+  CHECK(values<std::int64_t>(raw->x) == std::vector<std::int64_t>{1, 258, 3, 4});
+  CHECK(values<std::int64_t>(raw->y) == std::vector<std::int64_t>{258, 3, 4, 5});
+  CHECK(!read_tokens(folder / "raw", TokenFile::kU32, 2).ok());
+  test::spill(folder / "npy", npy(dictionary("<u2", "(3,)"), "\1\0\2\0\3\0"s));
+  CHECK(values<std::int64_t>(read_tokens(folder / "npy", TokenFile::kNpy, 1)->y) ==
+        std::vector<std::int64_t>{2, 3});
+  test::spill(folder / "npy", npy(dictionary("<u2", "(3, 1)"), "\1\0\2\0\3\0"s));
+  CHECK(read_tokens(folder / "npy", TokenFile::kNpy, 1).error().code == ErrorCode::kMalformed);
+}
+
+TEST_CASE("a tensor of a safetensors file is read by its name and widened") {
+  const Folder folder;
+  const std::string header =
+      R"({"b":{"dtype":"BF16","shape":[2],"data_offsets":[0,4]},"u":{"dtype":"U16","shape":[1],"data_offsets":[4,6]}})";
+  std::string length(8, '\0');
+  length[0] = static_cast<char>(header.size());
+  test::spill(folder / "s", length + header + "\x80\x3f\x80\xbf\xff\xff"s);
+  CHECK(values<float>(*read_safetensor(folder / "s", "b")) == std::vector<float>{1, -1});
+  CHECK(values<std::int64_t>(*read_safetensor(folder / "s", "u")) == std::vector<std::int64_t>{65535});
+  const auto missing = read_safetensor(folder / "s", "c");
+  CHECK(missing.error().code == ErrorCode::kMissing);
+  CHECK(missing.error().hint == "the file has b, u");
 }
 
 }  // namespace

@@ -1,8 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "dgx/bundle/format.h"
 #include "dgx/core/bulk.h"
@@ -19,8 +21,15 @@ struct IntegerRange {
   bool operator==(const IntegerRange&) const = default;
 };
 
-/// Samples, outermost dimension first, in their source element type, and their labels or targets. A number v
-/// of `x` means v * scale + shift, which is an op of the step program, never done here.
+/// A scale and a shift: v becomes v * scale + shift.
+struct Affine {
+  float scale = 1;
+  float shift = 0;
+  bool operator==(const Affine&) const = default;
+};
+
+/// Samples, outermost dimension first, and their labels or targets. A number v of `x` means v * scale +
+/// shift, which is an op of the step program, never done here.
 struct Dataset {
   BulkTensor x;
   BulkTensor y;
@@ -29,6 +38,11 @@ struct Dataset {
   /// Present exactly for i64 and u8 fields, and then exact.
   std::optional<IntegerRange> x_range;
   std::optional<IntegerRange> y_range;
+  /// Names of the classes 0, 1, …, which are the numbers in y. May be empty.
+  std::vector<std::string> classes = {};
+  /// Scale and shift that were applied to each index of dimension 1 when x was packed: a record for those who
+  /// pack more data alike, with nothing left to apply. May be empty.
+  std::vector<Affine> channels = {};
 };
 
 /// A dataset bundle's metadata, without its numbers.
@@ -42,31 +56,56 @@ struct DatasetInfo {
   float shift = 0;
   std::optional<IntegerRange> x_range;
   std::optional<IntegerRange> y_range;
+  std::vector<std::string> classes = {};
+  std::vector<Affine> channels = {};
   Digest digest;
 };
 
-/// Joins samples and labels, checks them and finds the ranges. Keeps only the first `first` samples, if
-/// given.
+/// kMalformed unless x and y have as many samples, at least one, and neither a rank nor a dimension of 0.
+[[nodiscard]] Status check_fields(const Shape& x, const Shape& y);
+
+/// Joins samples and labels, checks them and finds the ranges.
 ///
-/// kMalformed: no samples; different numbers of samples in x and y; a rank of 0; a number that is not finite
-/// (named by sample and element); an i64 beyond 2^53. kUsage: scale or shift not finite, scale 0, `first`
-/// below 1 or above the number of samples.
+/// kMalformed: what check_fields() refuses; a number that is not finite (named by sample and element); an i64
+/// beyond 2^53; names that cannot be those of y's classes. kUsage: scale or shift not finite, scale 0.
 [[nodiscard]] Result<Dataset> make_dataset(BulkTensor x, BulkTensor y, float scale = 1, float shift = 0,
-                                           std::optional<std::int64_t> first = std::nullopt);
+                                           std::vector<std::string> classes = {});
 
 /// The canonical JSON that the dataset digest binds in addition to the tensors:
 ///
 ///     {"ranges":{"x":[0,255],"y":[0,9]},"scale":"0x1p-8","shift":"0x0p0"}
 ///
-/// with an entry in `ranges` for each integer field; scale and shift in the text form of dgx-program(5).
+/// with an entry in `ranges` for each integer field; scale and shift in the text form of dgx-program(5); and
+/// the tensor digests of `classes` and `channels` if they are there.
 [[nodiscard]] std::string dataset_recipe(const Dataset& dataset);
 
 /// The digest by which a task names its dataset: H(0x07 | RFC 6962 root over the state entries "x" and "y" |
 /// SHA-256 of the recipe). Hashes all numbers.
 [[nodiscard]] Result<Digest> dataset_digest(const Dataset& dataset);
 
-/// Writes the bundle and returns its digest. The same dataset gives the same bytes. Errors of
-/// AtomicFile::create, kIo.
+class Writer;
+
+/// A dataset bundle that is written, and has no name yet. Without commit() it leaves nothing behind.
+class StagedDataset {
+ public:
+  StagedDataset(std::unique_ptr<Writer> writer, const Digest& digest);
+  StagedDataset(StagedDataset&& other) noexcept;
+  ~StagedDataset();
+
+  [[nodiscard]] const Digest& digest() const { return digest_; }
+  /// Gives the bundle its name. Errors of AtomicFile::commit, kIo.
+  [[nodiscard]] Status commit();
+
+ private:
+  std::unique_ptr<Writer> writer_;
+  Digest digest_;
+};
+
+/// Writes the bundle but for its name, so that of several bundles either all come to be or none. The same
+/// dataset gives the same bytes. Errors of AtomicFile::create, kIo.
+[[nodiscard]] Result<StagedDataset> stage_dataset(const std::string& path, const Dataset& dataset,
+                                                  Clobber clobber, Effort effort = {});
+/// stage_dataset() and commit(); returns the digest.
 [[nodiscard]] Result<Digest> write_dataset(const std::string& path, const Dataset& dataset, Clobber clobber,
                                            Effort effort = {});
 

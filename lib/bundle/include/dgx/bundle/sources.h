@@ -1,42 +1,94 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "dgx/core/bulk.h"
 #include "dgx/core/result.h"
 
 /// Readers of users' own data files. Each keeps the source's element type if it is one of ours, widens other
-/// integers exactly to i64, and refuses with a hint whatever would lose bits. All refuse trailing bytes and
-/// check sizes before allocating. From `bulk_bytes` on, numbers are kept in a file (core/bulk.h). kMissing,
-/// kIo, kMalformed with a position.
+/// types without loss (other integers to i64, f16 and bf16 to f32, bool to u8), and refuses with a hint
+/// whatever would lose bits. All check sizes before allocating, and all but images refuse trailing bytes.
+/// kMissing, kIo, kMalformed with a position.
 namespace dgx::bundle {
 
-/// IDX (http://yann.lecun.com/exdb/mnist), plain or gzip: u8 and f32 stay, i8, i16, i32 become i64, f64 is
-/// refused.
-[[nodiscard]] Result<BulkTensor> read_idx(const std::string& path, std::uint64_t bulk_bytes = kBulkBytes);
+/// The choice whether f64 is refused, or each number rounded to the nearest binary32, ties to even.
+enum class Rounding { kRefuse, kF32 };
 
-/// NPY format 1.0 and 2.0, C order, little-endian. By NumPy's type codes (sizes in bytes): u1, i8 and f4
-/// stay; i1, i2, i4, u2 and u4 become i64; f8, f2, u8, big-endian, Fortran order, objects and structures are
-/// refused with a hint.
-[[nodiscard]] Result<BulkTensor> read_npy(const std::string& path, std::uint64_t bulk_bytes = kBulkBytes);
+/// Settings that all readers share.
+struct Reading {
+  /// Size in bytes from which numbers are kept in a file (core/bulk.h).
+  std::uint64_t bulk_bytes = kBulkBytes;
+  Rounding rounding = Rounding::kRefuse;
+};
 
-/// Cuts a file's bytes into windows of `context` bytes that do not overlap: x is u8[samples,context], and y
-/// the byte that follows each byte of x. A remainder shorter than a window is dropped. kUsage if `context` is
-/// below 1 or the file has no complete window.
-[[nodiscard]] Result<std::pair<BulkTensor, BulkTensor>> read_text(const std::string& path,
-                                                                  std::int64_t context,
-                                                                  std::uint64_t bulk_bytes = kBulkBytes);
+/// Samples and their labels or targets, one row each.
+struct Samples {
+  BulkTensor x;
+  BulkTensor y;
+  /// Names of the classes 0, 1, … of y, where the source has them.
+  std::vector<std::string> classes = {};
+};
+
+/// IDX (http://yann.lecun.com/exdb/mnist), plain or gzip.
+[[nodiscard]] Result<BulkTensor> read_idx(const std::string& path, const Reading& reading = {});
+
+/// NPY format 1.0 and 2.0. Refused with a hint: u8 (NumPy's, 8 bytes), big-endian, Fortran order, objects and
+/// structures.
+[[nodiscard]] Result<BulkTensor> read_npy(const std::string& path, const Reading& reading = {});
+
+/// One array of an NPZ archive (numpy.savez, numpy.savez_compressed) by its name, without ".npy".
+[[nodiscard]] Result<BulkTensor> read_npz(const std::string& path, const std::string& name,
+                                          const Reading& reading = {});
 
 /// One dataset of any HDF5 file by its path inside: numbers of any byte order, deflate, shuffle and
-/// fletcher32 allowed. Refused: f64 and f16, u64, external and soft links, virtual datasets, external
-/// storage.
+/// fletcher32 allowed. Refused: u64, external and soft links, virtual datasets, external storage.
 [[nodiscard]] Result<BulkTensor> read_hdf5(const std::string& file, const std::string& path,
-                                           std::uint64_t bulk_bytes = kBulkBytes);
+                                           const Reading& reading = {});
 
-/// A safetensors file: its tensors by name, F32, I64 and U8; other element types are refused by name. Every
-/// byte must belong to one tensor.
+/// A safetensors file of weights: its tensors by name, F32, I64 and U8; other element types are refused by
+/// name. Every byte must belong to one tensor.
 [[nodiscard]] Result<State> read_safetensors(const std::string& path);
+/// One tensor of a safetensors file by its name: F64, F32, F16, BF16, I64, I32, I16, I8, U32, U16, U8, BOOL.
+/// The others may be of any type.
+[[nodiscard]] Result<BulkTensor> read_safetensor(const std::string& path, const std::string& name,
+                                                 const Reading& reading = {});
+
+/// The form of a file of tokens: an NPY file, or nothing but little-endian numbers.
+enum class TokenFile { kNpy, kU16, kU32 };
+
+/// Cuts a row of tokens into windows of `context` tokens that do not overlap: x is [samples, context], and y
+/// has the token that follows each token of x. A remainder shorter than a window is dropped. kUsage if
+/// `context` is below 1 or there is no complete window.
+[[nodiscard]] Result<Samples> read_tokens(const std::string& path, TokenFile encoding, std::int64_t context,
+                                          const Reading& reading = {});
+/// read_tokens() of a file's bytes: u8.
+[[nodiscard]] Result<Samples> read_text(const std::string& path, std::int64_t context,
+                                        const Reading& reading = {});
+
+/// Options for reading a table as text; dgx-pack(1), "Sources".
+struct TableReading {
+  char delimiter = ',';
+  bool header = false;  ///< the first line has the columns' names
+  std::string label;    ///< name or number, from 1, of the column that is y
+  std::string columns;  ///< columns of x: names, numbers, ranges; empty: all but the label
+  DType dtype = DType::kF32;
+  /// The words that labels may be, in the order of their numbers; empty: those in the file.
+  std::vector<std::string> classes = {};
+};
+
+/// A table as text, one sample per line. Reads the file twice; of one of reading.bulk_bytes or more, a line
+/// at a time is in memory. kUsage if a column that is asked for does not exist.
+[[nodiscard]] Result<Samples> read_csv(const std::string& path, const TableReading& table,
+                                       const Reading& reading = {});
+
+/// A folder with a folder of PNG and JPEG files for each class: x is u8[samples, channels, height, width], y
+/// i64[samples]. `classes` are the folders' names in the order of their numbers; if it is empty, they are
+/// sorted by their bytes. Decodes on `threads` threads; neither the result nor the error depends on them.
+[[nodiscard]] Result<Samples> read_images(const std::string& folder, const std::vector<std::string>& classes,
+                                          int threads, const Reading& reading = {});
 
 }  // namespace dgx::bundle

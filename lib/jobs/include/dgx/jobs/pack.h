@@ -3,36 +3,85 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <variant>
+#include <vector>
 
 #include "dgx/bundle/dataset.h"
+#include "dgx/bundle/sources.h"
+#include "dgx/bundle/transforms.h"
 #include "dgx/core/job_context.h"
 #include "dgx/core/result.h"
 
 namespace dgx::jobs {
 
-/// The options that all forms of dgx-pack(1) share.
+// Sources of samples: one form for each command of dgx-pack(1). A new source is a form here, its reader in
+// dgx/bundle/sources.h, and its read() in pack.cc.
+
+struct IdxSource {
+  std::string images, labels;
+};
+struct NpySource {
+  std::string x, y;
+};
+struct NpzSource {
+  std::string file, x, y;
+};
+struct SafetensorsSource {
+  std::string file, x, y;
+};
+struct Hdf5Source {
+  std::string file, x, y;
+};
+struct CsvSource {
+  std::string file;
+  std::string delimiter = "comma";  ///< comma, tab, semicolon, space
+  std::string dtype = "f32";        ///< of x: f32, u8, i64
+  bundle::TableReading table;       ///< all else but the classes; these two are ignored in it
+};
+struct ImagesSource {
+  std::string folder;
+};
+struct TokensSource {
+  std::string file;
+  std::int64_t context = 0;
+  std::optional<std::string> raw;  ///< u16, u32; empty: an NPY file
+};
+struct TextSource {
+  std::string file;
+  std::int64_t context = 0;
+};
+using Source = std::variant<IdxSource, NpySource, NpzSource, SafetensorsSource, Hdf5Source, CsvSource,
+                            ImagesSource, TokensSource, TextSource>;
+
+/// Changes that samples of any source go through, in the order in which they are made, and the output.
 struct PackOptions {
+  bundle::Rounding rounding = bundle::Rounding::kRefuse;
+  std::vector<std::int64_t> shape;  ///< shape of a sample; empty: unchanged
+  bool shuffle = false;
+  std::uint64_t seed = 0;
+  std::int64_t skip = 0;
+  std::optional<std::int64_t> first;
+  std::optional<double> split;  ///< share of the samples that go to `output`; the others go to `rest`
+  std::optional<std::string> rest;
+  bool normalise = false;
+  std::optional<std::string> like;  ///< bundle whose scale, shift and classes are taken
+  std::vector<double> scale{1};     ///< one, or one for each channel; each rounded once to binary32
+  std::vector<double> shift{0};
   std::string output;  ///< DATA.h5
-  double scale = 1;    ///< rounded once to binary32
-  double shift = 0;
-  std::optional<std::int64_t> first;  ///< only the first N samples
 };
 
-// Each packs one format (dgx-pack(1)) into a dataset. Errors of the reader of the format, of
-// bundle::make_dataset(), and of writing.
+/// A bundle that was made.
+struct Packed {
+  std::string file;
+  bundle::DatasetInfo info;
+  bundle::Summary x, y;               ///< statistics of the stored numbers
+  std::vector<std::int64_t> classes;  ///< count of each class's samples; empty if y is not classes
+};
 
-/// Packs two IDX files, as MNIST has them.
-[[nodiscard]] Result<bundle::DatasetInfo> pack_idx(const std::string& images, const std::string& labels,
-                                                   const PackOptions& options, const JobContext& context);
-/// Packs two .npy files.
-[[nodiscard]] Result<bundle::DatasetInfo> pack_npy(const std::string& x, const std::string& y,
-                                                   const PackOptions& options, const JobContext& context);
-/// Packs a text: a sample's x is a window of `window` bytes, its y the byte after each of them.
-[[nodiscard]] Result<bundle::DatasetInfo> pack_text(const std::string& file, std::int64_t window,
-                                                    const PackOptions& options, const JobContext& context);
-/// Packs two datasets of one HDF5 file.
-[[nodiscard]] Result<bundle::DatasetInfo> pack_hdf5(const std::string& file, const std::string& x_path,
-                                                    const std::string& y_path, const PackOptions& options,
-                                                    const JobContext& context);
+/// Makes the bundle, or with `split` the two of them; dgx-pack(1). Neither gets its name before both are
+/// written. Refuses an output that exists before it reads anything. kUsage: options that do not fit each
+/// other or the data. Errors of the source's reader, of bundle::make_dataset(), and of writing.
+[[nodiscard]] Result<std::vector<Packed>> pack(const Source& source, const PackOptions& options,
+                                               const JobContext& context);
 
 }  // namespace dgx::jobs
