@@ -8,7 +8,9 @@
 #include <torch/csrc/jit/runtime/graph_executor.h>
 #include <torch/version.h>
 
+#include <algorithm>
 #include <mutex>
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -202,13 +204,54 @@ Result<CapturedGraph> load_and_capture(const CaptureRequest& request) {
   }
 }
 
+/// The shape of `numbers` numbers that the model's first weight takes as a sample, if there is one.
+std::optional<Shape> wanted_sample(const Model& model, std::int64_t numbers) {
+  const auto weight = std::find_if(model.parameters.begin(), model.parameters.end(),
+                                   [](const NamedTensor& each) { return each.tensor.dim() >= 2; });
+  if (weight == model.parameters.end()) return std::nullopt;
+  const std::int64_t inputs = weight->tensor.size(1);  // features, or channels of a convolution
+  if (inputs < 1 || numbers % inputs != 0) return std::nullopt;
+  const std::int64_t places = numbers / inputs;
+  switch (weight->tensor.dim()) {
+    case 2: return places == 1 ? std::optional(Shape{inputs}) : std::nullopt;
+    case 3: return Shape{inputs, places};
+    case 4: return square_images(numbers, inputs);
+    default: return std::nullopt;
+  }
+}
+
+/// The error of a forward pass that failed: if the model captures samples of as many numbers in another
+/// shape, one that names this shape and says how to pack the data in it; else `error`.
+Error explained(const CaptureRequest& request, Error error) {
+  const Shape sample(request.input_shape.begin() + 1, request.input_shape.end());
+  try {
+    const auto model = load_model(request);
+    if (!model.ok()) return error;
+    const auto wanted = wanted_sample(*model, *element_count(sample));
+    if (!wanted || *wanted == sample) return error;
+    CaptureRequest reshaped = request;
+    reshaped.input_shape.resize(1);
+    reshaped.input_shape.insert(reshaped.input_shape.end(), wanted->begin(), wanted->end());
+    if (!load_and_capture(reshaped).ok()) return error;
+    return usage_error(fmt::format("{}: the model takes samples {}, the data has {}", request.model,
+                                   to_string(*wanted), to_string(sample)),
+                       shape_hint(*wanted));
+  } catch (const std::exception&) {
+    return error;
+  }
+}
+
 class Backend final : public lowering::CaptureBackend {
  public:
   Result<CapturedGraph> capture(const CaptureRequest& request) override {
     const std::lock_guard lock(mutex_);
     DGX_CHECK(check_request(request));
     Result<CapturedGraph> graph = internal_error("capture did not run");
-    run_confined([&] { graph = load_and_capture(request); });
+    run_confined([&] {
+      graph = load_and_capture(request);
+      if (!graph.ok() && graph.error().code == ErrorCode::kMalformed)
+        graph = explained(request, std::move(graph).error());
+    });
     return graph;
   }
 

@@ -3,11 +3,13 @@
 #include <ATen/ATen.h>
 #include <ATen/FunctionalTensorWrapper.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <torch/csrc/jit/api/module.h>
 #include <torch/csrc/jit/ir/ir.h>
 #include <torch/csrc/jit/passes/inliner.h>
 #include <torch/csrc/jit/serialization/import.h>
 
+#include <cmath>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -213,6 +215,17 @@ at::Tensor add_fixed(std::vector<NamedTensor>& list, std::string name, const at:
   const at::Tensor tensor = functional(value);
   list.push_back({std::move(name), tensor, [tensor] { return tensor; }});
   return tensor;
+}
+
+std::optional<Shape> square_images(std::int64_t numbers, std::int64_t channels) {
+  if (numbers % channels != 0) return std::nullopt;
+  const std::int64_t side = std::llround(std::sqrt(static_cast<double>(numbers / channels)));
+  if (side * side != numbers / channels) return std::nullopt;
+  return Shape{channels, side, side};
+}
+
+std::string shape_hint(const Shape& sample) {
+  return fmt::format("pack the data with --shape {}", fmt::join(sample, ","));
 }
 
 Result<Model> load_model(const lowering::CaptureRequest& request) {

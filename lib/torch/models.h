@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,11 @@ struct Model {
 [[nodiscard]] at::Tensor functional(const at::Tensor& tensor);
 /// Adds a tensor that only a pass under functionalisation changes; returns it wrapped.
 at::Tensor add_fixed(std::vector<NamedTensor>& list, std::string name, const at::Tensor& value);
+
+/// The shape [channels, side, side] of a square image of `numbers` numbers, if there is one.
+[[nodiscard]] std::optional<Shape> square_images(std::int64_t numbers, std::int64_t channels);
+/// A hint for data whose samples have another shape than `sample`.
+[[nodiscard]] std::string shape_hint(const Shape& sample);
 
 /// The built-in models. Their numbers are zero: the state of a task comes from its seed, and only names and
 /// shapes matter here. kUsage if the input does not fit.

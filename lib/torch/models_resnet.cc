@@ -93,11 +93,16 @@ Status check_input(const program::ResNetSpec& spec, const lowering::CaptureReque
   const bool is_image = shape.size() == 3 || shape.size() == 4;
   if (request.input_dtype != DType::kF32 || !is_image || shape[shape.size() - 1] < kLeastSize ||
       shape[shape.size() - 2] < kLeastSize) {
+    DGX_TRY(const std::int64_t numbers, element_count({shape.begin() + 1, shape.end()}));
+    auto image = square_images(numbers, 3);
+    if (!image) image = square_images(numbers, 1);
+    const bool mends = image && image->back() >= kLeastSize;
     return usage_error(
         fmt::format("model '{}' takes images f32 [batch, channels, height, width] or [batch, height, width] "
                     "of at least {} by {}; "
                     "the input is {} {}",
-                    request.model, kLeastSize, kLeastSize, name_of(request.input_dtype), to_string(shape)));
+                    request.model, kLeastSize, kLeastSize, name_of(request.input_dtype), to_string(shape)),
+        mends ? shape_hint(*image) : "");
   }
   if (spec.classes == 0)
     return usage_error(fmt::format("model '{}': the number of classes is missing", request.model),
