@@ -230,6 +230,7 @@ int main(int argc, char** argv) {
   cli::Tool tool(
       "dgx-bisect",
       "find the segment, step, value, element and scalar operation at which two parties first disagree");
+  tool.names(jobs::names_of_trust);
   tool.add<Open>("open", "challenge a signed proof or verdict");
   tool.add<Move>("move", "make the next signed move of a dispute");
   tool.add<Show>("show", "say where a dispute stands");

@@ -5,6 +5,7 @@
 
 #include "dgx/cli/tool.h"
 #include "dgx/jobs/inspect.h"
+#include "dgx/jobs/key.h"
 #include "dgx/jobs/plot.h"
 
 namespace {
@@ -139,6 +140,7 @@ struct Plot {
 
 int main(int argc, char** argv) {
   cli::Tool tool("dgx-inspect", "say what is in any dgx file, compare two, export a model, plot a run");
+  tool.names(jobs::names_of_trust);
   tool.add<Show>("", "show files; with --check, recompute their digests");
   tool.add<Diff>("diff", "compare two tasks, runs or statements field by field");
   tool.add<Export>("export", "write a run's model as safetensors or npz");

@@ -42,6 +42,7 @@ struct Referee {
 
 int main(int argc, char** argv) {
   cli::Tool tool("dgx-referee", "judge a dispute by its transcript alone");
+  tool.names(jobs::names_of_trust);
   tool.add<Referee>("", "recompute the outcome of a dispute, and sign a ruling");
   return tool.run(argc, argv);
 }

@@ -483,6 +483,7 @@ struct Bounds {
 
 int main(int argc, char** argv) {
   cli::Tool tool("dgx-settle", "keep a market's ledger: money, deadlines, payments and slashing");
+  tool.names(jobs::names_of_trust);
   tool.add<Init>("init", "start a ledger with its policy");
   tool.add<Make>("make", "sign a statement that no other program makes");
   tool.add<Append>("append", "check statements and log them");

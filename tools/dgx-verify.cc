@@ -232,6 +232,7 @@ struct Merge {
 
 int main(int argc, char** argv) {
   cli::Tool tool("dgx-verify", "replay segments of a proof and state the result");
+  tool.names(jobs::names_of_trust);
   tool.add<Verify>("", "replay the drawn segments and sign a verdict");
   tool.add<Beacon>("beacon", "commit to a secret before the proof, reveal it afterwards");
   tool.add<Merge>("merge", "make one verdict of all shards");

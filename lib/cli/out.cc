@@ -86,7 +86,7 @@ Out::Out(std::string program, Common common) : program_(std::move(program)), com
 Out::~Out() = default;
 
 void Out::field(std::string_view name, Cell cell) {
-  entries_.push_back({spaced(name), printable(cell.text), false});
+  entries_.push_back({spaced(name), with_decimal(printable(named(cell.text))), false});
   object_.insert_or_assign(std::string(name), std::move(cell.value));
 }
 
@@ -102,7 +102,11 @@ void Out::field(std::string_view name, Table table) {
   if (table.rows.empty()) return none(name);
   for (auto& row : table.rows) {
     for (Cell& cell : row) {
-      if (digest_from_hex(cell.text).ok()) cell.text.resize(12);
+      if (const auto known = names_.find(cell.text); known != names_.end()) {
+        cell.text = known->second;
+      } else if (digest_from_hex(cell.text).ok()) {
+        cell.text.resize(12);
+      }
     }
   }
   for (std::string& column : table.columns) column = spaced(column);
@@ -116,8 +120,30 @@ void Out::json_field(std::string_view name, json::Value value) {
         return item.as_object() != nullptr || item.as_array() != nullptr;
       });
   const bool block = rows || (value.as_object() != nullptr && !value.as_object()->empty());
-  entries_.push_back({spaced(name), block ? block_text(value, 2) : scalar_text(value), block});
+  const json::Value told = named(value);
+  entries_.push_back({spaced(name), block ? block_text(told, 2) : scalar_text(told), block});
   object_.insert_or_assign(std::string(name), std::move(value));
+}
+
+std::string Out::named(const std::string& text) const {
+  const auto known = names_.find(text);
+  return known == names_.end() ? text : fmt::format("{} ({})", known->second, text);
+}
+
+json::Value Out::named(const json::Value& value) const {
+  if (names_.empty()) return value;
+  if (const std::string* const text = value.as_string()) return named(*text);
+  if (const json::Array* const array = value.as_array()) {
+    json::Array out;
+    for (const json::Value& item : *array) out.push_back(named(item));
+    return out;
+  }
+  if (const json::Object* const object = value.as_object()) {
+    json::Object out;
+    for (const auto& [key, item] : *object) out.emplace(named(key), named(item));
+    return out;
+  }
+  return value;
 }
 
 void Out::none(std::string_view name) { entries_.push_back({spaced(name), "none", false}); }

@@ -4,14 +4,10 @@
 
 #include <algorithm>
 
+#include "dgx/core/text.h"
+
 namespace dgx::cli {
 namespace {
-
-/// The columns that a text takes on the screen: its bytes that do not continue a UTF-8 character.
-std::size_t width(std::string_view text) {
-  return static_cast<std::size_t>(std::count_if(
-      text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
-}
 
 std::string spaces(std::size_t count) { return std::string(count, ' '); }
 
@@ -24,33 +20,6 @@ bool is_block(const json::Value& value) {
   }
   return value.as_object() != nullptr;
 }
-
-}  // namespace
-
-std::string printable(std::string_view text, Newlines newlines) {
-  std::string out;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const auto c = static_cast<unsigned char>(text[i]);
-    // U+0080 to U+009F, which some terminals obey, are the bytes C2 80 to C2 9F.
-    const bool c1 = c == 0xc2 && i + 1 < text.size() && static_cast<unsigned char>(text[i + 1]) < 0xa0;
-    const bool kept_newline = c == '\n' && newlines == Newlines::kKeep;
-    if ((c < 0x20 && !kept_newline) || c == 0x7f || c1) {
-      out += fmt::format("\\x{:02x}", c1 ? static_cast<unsigned char>(text[++i]) : c);
-    } else {
-      out += text[i];
-    }
-  }
-  return out;
-}
-
-std::string grouped(std::int64_t number) {
-  std::string out = std::to_string(number);
-  const std::size_t sign = number < 0 ? 1 : 0;
-  for (std::size_t at = out.size(); at > 3 + sign;) out.insert(at -= 3, ",");
-  return out;
-}
-
-namespace {
 
 /// A text, or of a long one (base64 may have thousands of characters) the beginning and the length in bytes.
 std::string shortened(const std::string& text) {
@@ -66,10 +35,15 @@ std::string shortened(const std::string& text) {
 
 }  // namespace
 
+std::string with_decimal(std::string_view text) {
+  const auto decimal = decimal_of_hex(text);
+  return decimal ? fmt::format("{} ({})", text, *decimal) : std::string(text);
+}
+
 std::string scalar_text(const json::Value& value) {
   if (const bool* const yes = value.as_bool()) return *yes ? "yes" : "no";
   if (const std::int64_t* const number = value.as_int()) return std::to_string(*number);
-  if (const std::string* const words = value.as_string()) return shortened(*words);
+  if (const std::string* const words = value.as_string()) return with_decimal(shortened(*words));
   std::vector<std::string> items;
   if (const json::Array* const array = value.as_array()) {
     for (const json::Value& item : *array) items.push_back(scalar_text(item));
@@ -98,10 +72,11 @@ std::string block_text(const json::Value& value, int indent) {
 
 std::string table_text(const Table& table, int indent) {
   std::vector<std::size_t> widths;
-  for (const std::string& column : table.columns) widths.push_back(width(column));
+  for (const std::string& column : table.columns) widths.push_back(columns_of(column));
   const auto cell_text = [](const Cell& cell) { return shortened(cell.text); };
   for (const auto& row : table.rows) {
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], width(cell_text(row[i])));
+    for (std::size_t i = 0; i < row.size(); ++i)
+      widths[i] = std::max(widths[i], columns_of(cell_text(row[i])));
   }
   const auto numeric = [&](std::size_t i) {
     return !table.rows.empty() && std::all_of(table.rows.begin(), table.rows.end(), [&](const auto& row) {
@@ -112,7 +87,7 @@ std::string table_text(const Table& table, int indent) {
     std::string out = spaces(static_cast<std::size_t>(indent));
     for (std::size_t i = 0; i < widths.size(); ++i) {
       const std::string text = text_of(i);
-      const std::string padding = spaces(widths[i] - width(text));
+      const std::string padding = spaces(widths[i] - columns_of(text));
       out += (i == 0 ? "" : "  ") + (numeric(i) ? padding + text : text + padding);
     }
     out.erase(out.find_last_not_of(' ') + 1);

@@ -6,16 +6,12 @@
 
 #include "dgx/cli/out.h"
 #include "dgx/core/json.h"
+#include "dgx/core/text.h"
 
 namespace dgx::cli {
 
-/// The treatment of newlines by printable().
-enum class Newlines { kEscape, kKeep };
-/// `text` with control characters as \xNN, since text from someone else's file must not control the terminal.
-[[nodiscard]] std::string printable(std::string_view text, Newlines newlines = Newlines::kEscape);
-
-/// 1234567 as "1,234,567".
-[[nodiscard]] std::string grouped(std::int64_t number);
+/// `text` and, if it is a number in hex (core/text.h), its decimal: "0x3f800000 (1)".
+[[nodiscard]] std::string with_decimal(std::string_view text);
 
 /// scalar_text(): a scalar on one line, of a text beyond 1,024 bytes only the beginning (in tables, too).
 /// block_text(): arrays and objects as indented lines, each ending in a newline.

@@ -117,6 +117,11 @@ void tell_cost(Out& out, std::chrono::duration<double> elapsed) {
                          seconds(usage.ru_utime) + seconds(usage.ru_stime), usage.ru_maxrss / 1024));
 }
 
+void name_keys(const Tool& tool, Out& out) {
+  if (!tool.read_names() || !out.common().trust) return;
+  if (auto names = tool.read_names()(*out.common().trust); names.ok()) out.name_keys(*std::move(names));
+}
+
 int finish(Out& out, const Error& error) {
   out.error(error);
   return static_cast<int>(error.code);
@@ -150,6 +155,7 @@ int run_request(const Tool& tool, Request request) {
 
   const auto start = std::chrono::steady_clock::now();
   tell_versions(out);
+  name_keys(tool, out);
   warn_of_open_keys(table, out);
   const Result<Verdict> verdict = runner.run(out);
   tell_cost(out, std::chrono::steady_clock::now() - start);

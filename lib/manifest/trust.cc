@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "dgx/crypto/key_file.h"
@@ -21,7 +22,21 @@ Result<std::vector<std::string>> key_files(const std::string& path) {
   }
   if (error) return Error{ErrorCode::kIo, fmt::format("{}: cannot list: {}", path, error.message()), {}};
   if (out.empty()) return usage_error(fmt::format("{}: contains no *{} file", path, kPublicKeySuffix));
+  std::sort(out.begin(), out.end());  // of two files with one key, the first names it
   return out;
+}
+
+std::string name_of_file(const std::string& path) {
+  std::string name = std::filesystem::path(path).filename().string();
+  for (const std::string_view suffix : {kPublicKeySuffix, std::string_view(".pem")}) {
+    if (name.size() <= suffix.size() || !name.ends_with(suffix)) continue;
+    name.resize(name.size() - suffix.size());
+    break;
+  }
+  name.resize(std::min(name.size(), Trust::kMaxName));
+  std::replace_if(
+      name.begin(), name.end(), [](char c) { return c < 0x20 || c > 0x7e; }, '?');
+  return name;
 }
 
 }  // namespace
@@ -31,19 +46,19 @@ Result<Trust> Trust::load(const std::string& path) {
   Trust out;
   for (const std::string& file : files) {
     DGX_TRY(const crypto::PublicKey key, crypto::read_public_key(file));
-    out.add(crypto::key_id(key));
+    out.add(crypto::key_id(key), name_of_file(file));
   }
   return out;
 }
 
-void Trust::add(const Digest& key_id) {
+void Trust::add(const Digest& key_id, std::string name) {
   given_ = true;
-  key_ids_.insert(key_id);
+  names_.emplace(key_id, std::move(name));
 }
 
 Result<std::string_view> Trust::check(const Digest& key_id, std::string_view what) const {
   if (!given_) return std::string_view("self-asserted");
-  if (key_ids_.contains(key_id)) return std::string_view("trusted");
+  if (names_.contains(key_id)) return std::string_view("trusted");
   return unauthorised(fmt::format("{}: signed by key {}, which --trust does not name", what, key_id.brief()));
 }
 

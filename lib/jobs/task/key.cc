@@ -4,6 +4,7 @@
 #include "dgx/crypto/random.h"
 #include "dgx/manifest/envelope.h"
 #include "dgx/manifest/statement.h"
+#include "dgx/manifest/trust.h"
 
 namespace dgx::jobs {
 namespace {
@@ -52,6 +53,13 @@ Error exists_already(const std::string& path) {
 Result<crypto::SecretKey> read_key(const KeyFile& file) {
   DGX_TRY(const Passphrase passphrase, Passphrase::read(file.passphrase_file));
   return crypto::read_secret_key(file.path, passphrase.view());
+}
+
+Result<std::map<std::string, std::string>> names_of_trust(const std::string& trust) {
+  DGX_TRY(const manifest::Trust people, manifest::Trust::load(trust));
+  std::map<std::string, std::string> out;
+  for (const auto& [key_id, name] : people.names()) out.emplace(key_id.hex(), name);
+  return out;
 }
 
 Result<NewKeyResult> new_key(const NewKey& options, Clobber clobber) {

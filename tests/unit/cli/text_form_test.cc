@@ -6,20 +6,11 @@
 
 namespace dgx::cli {
 
-TEST_CASE("control characters of a file never reach the terminal") {
-  CHECK(printable("a\x1b[31m\n\x7f") == "a\\x1b[31m\\x0a\\x7f");
-  CHECK(printable("one\ntwo", Newlines::kKeep) == "one\ntwo");
-  CHECK(printable("caf\xc3\xa9") == "caf\xc3\xa9");
-  CHECK(printable("\xc2\x9b"
-                  "31m") == "\\x9b31m");  // a control sequence of eight-bit terminals
-}
-
-TEST_CASE("thousands are grouped") {
-  CHECK(grouped(0) == "0");
-  CHECK(grouped(999) == "999");
-  CHECK(grouped(1000) == "1,000");
-  CHECK(grouped(-123456) == "-123,456");
-  CHECK(grouped(-1234567) == "-1,234,567");
+TEST_CASE("a number in hex has its decimal beside it") {
+  CHECK(with_decimal("0xbd4c77ff") == "0xbd4c77ff (-0.049919125)");
+  CHECK(with_decimal("0x1.8p3") == "0x1.8p3 (12)");
+  CHECK(with_decimal("0x") == "0x");
+  CHECK(scalar_text(json::Value("0x3f800000")) == "0x3f800000 (1)");
 }
 
 TEST_CASE("columns of numbers end at the right") {

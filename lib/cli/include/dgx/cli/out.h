@@ -2,6 +2,7 @@
 
 #include <concepts>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -69,6 +70,10 @@ class Out {
   Out(std::string program, Common common);
   ~Out();
 
+  /// From now on text calls each of these keys, by their ids in hex, by its name: in tables the name alone
+  /// stands for it, elsewhere before the id. JSON has the ids.
+  void name_keys(std::map<std::string, std::string> names) { names_ = std::move(names); }
+
   /// One named value of the result. Text shows underscores in the name as spaces.
   void field(std::string_view name, Cell cell);
   void field(std::string_view name, Table table);
@@ -127,6 +132,9 @@ class Out {
     bool block = false;  ///< text is lines of its own, printed below the name
   };
   void json_field(std::string_view name, json::Value value);
+  /// A text, or each text and key inside a value, with the names of the keys that they are.
+  [[nodiscard]] std::string named(const std::string& text) const;
+  [[nodiscard]] json::Value named(const json::Value& value) const;
   void none(std::string_view name);
   void talk(std::string_view kind, std::string_view text);
   void write(std::string_view text);
@@ -134,6 +142,7 @@ class Out {
 
   std::string program_;
   Common common_;
+  std::map<std::string, std::string> names_;  ///< by key id
   std::vector<Entry> entries_;
   json::Object object_;
   bool first_ = true;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -41,6 +42,11 @@ class Tool {
   /// Adds a command that is planned but not in this version: it exits with 2 and says so.
   Tool& later(std::string name, std::string summary);
 
+  /// The names by which text calls keys (Out::name_keys): `read` gives those of a --trust. Without it, or if
+  /// it fails, keys are called by their ids; that a --trust cannot be read is for the command to say.
+  using ReadNames = std::function<Result<std::map<std::string, std::string>>(const std::string& trust)>;
+  Tool& names(ReadNames read) { return read_names_ = std::move(read), *this; }
+
   /// Parses, runs and prints; returns the exit code. Throws nothing.
   [[nodiscard]] int run(int argc, char** argv) const;
 
@@ -55,6 +61,7 @@ class Tool {
     std::function<std::unique_ptr<Runner>()> make;
     bool later = false;
   };
+  [[nodiscard]] const ReadNames& read_names() const { return read_names_; }
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] const std::string& summary() const { return summary_; }
   [[nodiscard]] const std::vector<Entry>& commands() const { return commands_; }
@@ -70,6 +77,7 @@ class Tool {
   std::string name_;
   std::string summary_;
   std::vector<Entry> commands_;
+  ReadNames read_names_;
 };
 
 }  // namespace dgx::cli

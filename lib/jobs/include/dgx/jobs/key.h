@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 
@@ -35,6 +36,9 @@ struct NewKeyResult {
 
 /// The id of the key in a private or public key file.
 [[nodiscard]] Result<Digest> id_of_key(const KeyFile& file);
+
+/// The names of the keys that `trust` (--trust) gives, by key id in hex. Errors of manifest::Trust::load.
+[[nodiscard]] Result<std::map<std::string, std::string>> names_of_trust(const std::string& trust);
 
 /// The kind of file to sign: any JSON, or a statement, whose signature binds its signer's money.
 enum class Signing : std::uint8_t { kJson, kStatement };

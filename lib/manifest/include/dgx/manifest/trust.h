@@ -1,6 +1,6 @@
 #pragma once
 
-#include <set>
+#include <map>
 #include <string>
 #include <string_view>
 
@@ -11,6 +11,9 @@ namespace dgx::manifest {
 
 /// The identities that a user accepts (`--trust FILE|DIR`): a public key file, or a folder of `*.pub.pem`.
 /// Without any, every statement is only its signer's claim, and the output says so.
+///
+/// Each has a name for people, that of their file without ".pub.pem": a local nickname, which no statement
+/// can choose.
 class Trust {
  public:
   /// Trusts nobody and refuses nobody.
@@ -20,14 +23,18 @@ class Trust {
   [[nodiscard]] static Result<Trust> load(const std::string& path);
 
   [[nodiscard]] bool given() const { return given_; }
-  void add(const Digest& key_id);
+  void add(const Digest& key_id, std::string name = {});
+  /// Names by key id: at most kMaxName bytes of printable ASCII, another byte as '?'; empty for a key that
+  /// was added without one.
+  [[nodiscard]] const std::map<Digest, std::string>& names() const { return names_; }
+  static constexpr std::size_t kMaxName = 40;
   /// "trusted" or "self-asserted"; kUnauthorised, naming `what`, if identities were given and this is not
   /// among them.
   [[nodiscard]] Result<std::string_view> check(const Digest& key_id, std::string_view what) const;
 
  private:
   bool given_ = false;
-  std::set<Digest> key_ids_;
+  std::map<Digest, std::string> names_;
 };
 
 }  // namespace dgx::manifest

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace dgx {
+
+/// Texts as people read them.
+
+/// The treatment of newlines by printable().
+enum class Newlines { kEscape, kKeep };
+/// `text` with all that could hide, move or turn around other text escaped, since text from someone else's
+/// file must not control a terminal or mislead a reader: control characters, line separators, marks and
+/// overrides of the writing direction, and bytes that are not UTF-8, as \xNN or \u{NNNN}. The result is
+/// UTF-8.
+[[nodiscard]] std::string printable(std::string_view text, Newlines newlines = Newlines::kEscape);
+
+/// The characters of UTF-8 `text`, each of which is taken for one column of the screen.
+[[nodiscard]] std::size_t columns_of(std::string_view text);
+
+/// 1234567 as "1,234,567".
+[[nodiscard]] std::string grouped(std::int64_t number);
+
+/// The decimal of a number in hex, for people; nullopt for any other text. A number is either bits, as
+/// rulings have them ("0x" and 8 digits for a binary32, 16 for a two's complement integer, 2 for a byte), or
+/// a hex float: "0x1.8p3", "-0x1p-149".
+///
+/// The decimal is the shortest that reads back as the same binary32 or, for a hex float that is not a
+/// binary32, as the same binary64.
+[[nodiscard]] std::optional<std::string> decimal_of_hex(std::string_view text);
+
+}  // namespace dgx
