@@ -19,7 +19,8 @@ struct Parts {
   std::optional<Signed<manifest::Beacon>> beacon;
   std::optional<Signed<manifest::Challenge>> challenge;
   std::vector<std::pair<std::size_t, Signed<manifest::Move>>> moves;  // with their line numbers
-  std::set<Digest> receipted;  // ids of statements, by the operator named
+  std::optional<Digest> receipts_by;  // key id of those taken: the operator named, or the first's
+  std::map<Digest, std::int64_t> logged_ms;
 };
 
 std::string line_text(std::size_t line) { return fmt::format("line {}", line + 1); }
@@ -32,14 +33,18 @@ Status place(std::optional<Signed<T>>& where, Signed<Body> statement, bool in_or
   return {};
 }
 
-/// Takes a receipt, which must be by the operator named; ignores it if none is named.
+/// Takes a receipt, which must be by the operator named, and of the task's ledger. If nobody is named, one
+/// that is not of the ledger, or by another than the first, says nothing.
 Status take_receipt(Parts& parts, const Signed<Body>& statement, const std::optional<Digest>& operator_key) {
-  if (!operator_key) return {};
-  if (statement.key_id != *operator_key) return unauthorised("is not signed by the named operator");
   const auto& receipt = std::get<manifest::Receipt>(statement.body);
-  if (!parts.task || receipt.ledger != parts.task->body.ledger)
+  const bool of_ledger = parts.task && receipt.ledger == parts.task->body.ledger;
+  if (operator_key && statement.key_id != *operator_key)
+    return unauthorised("is not signed by the named operator");
+  if (operator_key && !of_ledger)
     return malformed("belongs to another ledger than the one that the task names");
-  parts.receipted.insert(receipt.statement);
+  if (!of_ledger || parts.receipts_by.value_or(statement.key_id) != statement.key_id) return {};
+  parts.receipts_by = statement.key_id;
+  parts.logged_ms.emplace(receipt.statement, receipt.milliseconds);
   return {};
 }
 
@@ -70,19 +75,27 @@ Status take(Parts& parts, const std::optional<Digest>& operator_key, std::size_t
 
 /// The answer to a demanded chunk counts only with a receipt: before logging it, the operator has fetched the
 /// chunk.
-Status check_fetched(const Game& game, const Parts& parts) {
+Status check_fetched(const Game& game, const Parts& parts, bool names_operator) {
   const bool answered = game.dispute().challenge.body.about == manifest::About::kChunk && game.decision() &&
                         !game.decision()->falls;
-  if (!answered || parts.receipted.contains(game.last())) return {};
+  if (!answered || (names_operator && parts.logged_ms.contains(game.last()))) return {};
   return Error{ErrorCode::kInconclusive, "the chunk's answer has no receipt from the ledger's operator",
                "name the operator with --operator, and append their receipt"};
 }
 
-Status play(Game& game, const Parts& parts) {
+Status play(Game& game, const Parts& parts, bool names_operator) {
   for (const auto& [line, move] : parts.moves) {
     if (Status status = game.apply(move); !status.ok()) return within(line_text(line), status.error());
   }
-  return check_fetched(game, parts);
+  return check_fetched(game, parts, names_operator);
+}
+
+/// Refuses, in words that say what would mend it, a line that somebody's mail or editor has changed.
+Status check_line(std::string_view text, std::size_t line) {
+  if (text.empty()) return malformed(line_text(line) + ": is empty", "remove the line");
+  if (!text.starts_with('{') || !text.ends_with('\r')) return {};
+  return malformed(line_text(line) + ": ends in CR LF, as mail leaves it",
+                   "sed 's/\\r$//' gives the lines that were signed");
 }
 
 }  // namespace
@@ -98,6 +111,7 @@ Result<Transcript> play_transcript(std::string_view text, const std::optional<Di
     const std::size_t end = text.find('\n');
     if (end == std::string_view::npos) return malformed(line_text(line) + ": no newline at its end");
     if (line == kMaxTranscriptLines) return malformed(fmt::format("more than {} lines", kMaxTranscriptLines));
+    DGX_CHECK(check_line(text.substr(0, end), line));
     auto statement = manifest::open_any(text.substr(0, end));
     if (!statement.ok()) return within(line_text(line), statement.error());
     if (!seen.insert(statement->id).second)
@@ -110,8 +124,10 @@ Result<Transcript> play_transcript(std::string_view text, const std::optional<Di
   if (!parts.challenge) return malformed("has no challenge: task, proof and challenge come first");
   DGX_TRY(Game game, Game::open({*std::move(parts.task), *std::move(parts.proof), std::move(parts.verdict),
                                  std::move(parts.beacon), *std::move(parts.challenge)}));
-  DGX_CHECK(play(game, parts));
-  return Transcript{std::move(game), std::move(lines)};
+  DGX_CHECK(play(game, parts, operator_key.has_value()));
+  Transcript out{std::move(game), std::move(lines), {}, std::move(parts.logged_ms)};
+  for (auto& [line, move] : parts.moves) out.moves.push_back(std::move(move));
+  return out;
 }
 
 }  // namespace dgx::protocol

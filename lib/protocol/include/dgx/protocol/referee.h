@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -27,9 +28,14 @@ struct TranscriptLine {
   std::size_t bytes = 0;
 };
 
+/// A transcript that was read, and its game as it came out.
 struct Transcript {
   Game game;
   std::vector<TranscriptLine> lines;
+  std::vector<manifest::Signed<manifest::Move>> moves;  ///< in their order
+  /// Unix milliseconds by statement, by the receipts of the task's ledger that the signer of the first one
+  /// signed. No rule looks at them, and unless an operator was named nobody vouches for the signer.
+  std::map<Digest, std::int64_t> logged_ms;
 };
 
 /// Reads a transcript and plays its game. Only its statements decide, never time, which only a ledger knows.
