@@ -1,4 +1,6 @@
 // dgx-bisect: narrow a difference down to one scalar operation. dgx-bisect(1).
+#include <fmt/format.h>
+
 #include "dgx/cli/tool.h"
 #include "dgx/jobs/bisect.h"
 #include "dgx/jobs/dispute.h"
@@ -189,12 +191,27 @@ struct Move {
 };
 
 struct Show {
-  std::string transcript;
+  jobs::ShowOptions options;
 
-  void declare(cli::Command& command) { command.positional("DISPUTE.jsonl", transcript, "the transcript"); }
+  void declare(cli::Command& command) {
+    command.positional("DISPUTE.jsonl", options.transcript, "the transcript");
+    command.option("--program", "FILE", options.program,
+                   "the task's step program: it says what the numbers are in the model");
+  }
 
   Result<cli::Verdict> run(cli::Out& out) const {
-    DGX_TRY(const jobs::DisputeStanding standing, jobs::show_dispute(transcript, out.brief_job()));
+    DGX_TRY(const jobs::DisputeStanding standing, jobs::show_dispute(options, out.brief_job()));
+    if (out.common().json) {
+      print_fields(standing, out);
+    } else {
+      out.raw(jobs::print_text(standing.story));
+      if (standing.torn > 0)
+        out.warning(fmt::format("an unfinished last line of {} bytes is left out", standing.torn));
+    }
+    return cli::Verdict::kDone;
+  }
+
+  static void print_fields(const jobs::DisputeStanding& standing, cli::Out& out) {
     const protocol::Dispute& dispute = standing.game.dispute();
     out.field("game", dispute.challenge.id);
     out.field("task", dispute.task.id);
@@ -220,7 +237,6 @@ struct Show {
       out.field("side", std::string(protocol::name_of(standing.game.due().side)));
       out.field("must", std::string(standing.game.due().words));
     }
-    return cli::Verdict::kDone;
   }
 };
 
@@ -233,7 +249,7 @@ int main(int argc, char** argv) {
   tool.names(jobs::names_of_trust);
   tool.add<Open>("open", "challenge a signed proof or verdict");
   tool.add<Move>("move", "make the next signed move of a dispute");
-  tool.add<Show>("show", "say where a dispute stands");
+  tool.add<Show>("show", "tell a dispute, and where it stands");
   tool.add<Trace>("trace", "recompute a segment and write the digests of its states and values");
   tool.add<Diff>("diff",
                  "find where two runs or traces first disagree, and say which side a replay confirms");

@@ -3,6 +3,8 @@
 #include "bisect/dispute_chunk.h"
 #include "bisect/dispute_files.h"
 #include "dgx/jobs/dispute.h"
+#include "dgx/jobs/dispute_story.h"
+#include "dgx/jobs/task_program.h"
 #include "dgx/manifest/trust.h"
 #include "dgx/protocol/draw.h"
 
@@ -41,9 +43,6 @@ Result<Side> side_of_key(const Game& game, const Digest& key) {
                                   key.brief(), game.dispute().defender().brief(),
                                   game.dispute().challenger().brief()));
 }
-
-/// A concession: it is no move of the rules, so its signer loses (dgx-dispute(7), "Who loses").
-json::Object concession() { return {{"kind", "concede"}}; }
 
 std::string said_in_words(const manifest::Move& move) {
   if (move.say == concession()) return "concedes";
@@ -242,36 +241,57 @@ Result<MoveResult> move(const MoveOptions& options, const JobContext& context) {
 
 namespace {
 
-std::string words_of(const manifest::Signed<manifest::Body>& statement) {
-  if (const auto* challenge = std::get_if<manifest::Challenge>(&statement.body)) {
-    return fmt::format("of the {}: {} {}", challenge->verdict ? "verdict" : "proof",
-                       manifest::name_of(challenge->about), challenge->segment);
+std::string words_of(const manifest::Challenge& challenge) {
+  return fmt::format("of the {}: {} {}", challenge.verdict ? "verdict" : "proof",
+                     manifest::name_of(challenge.about), challenge.segment);
+}
+
+/// The lines of a transcript, each with what it says.
+std::vector<DisputeStanding::Said> lines_in_words(const protocol::Transcript& transcript) {
+  std::vector<DisputeStanding::Said> out;
+  auto move = transcript.moves.begin();
+  for (const protocol::TranscriptLine& line : transcript.lines) {
+    std::string words;
+    if (line.kind == manifest::Kind::kChallenge) words = words_of(transcript.game.dispute().challenge.body);
+    if (line.kind == manifest::Kind::kMove) {
+      words = fmt::format("turn {}: {}", move->body.turn, said_in_words(move->body));
+      ++move;
+    }
+    out.push_back({line, std::move(words)});
   }
-  const auto* move = std::get_if<manifest::Move>(&statement.body);
-  if (move == nullptr) return {};
-  return fmt::format("turn {}: {}", move->turn, said_in_words(*move));
+  return out;
+}
+
+/// The names of --trust, which must name the task's submitter.
+Result<Cast> cast_of(const Game& game, const std::string& path, const JobContext& context) {
+  Cast cast;
+  if (context.trust) {
+    DGX_TRY(const manifest::Trust trust, manifest::Trust::load(*context.trust));
+    DGX_CHECK(trust.check(game.dispute().task.key_id, path + ": the task's submitter"));
+    cast = Cast(trust.names());
+  }
+  cast_dispute(game.dispute(), cast);
+  return cast;
 }
 
 }  // namespace
 
-Result<DisputeStanding> show_dispute(const std::string& path, const JobContext& context) {
+Result<DisputeStanding> show_dispute(const ShowOptions& options, const JobContext& context) {
+  const std::string& path = options.transcript;
   DGX_TRY(const Text text, read_transcript(path));
   DGX_TRY(protocol::Transcript transcript, play(path, text.whole_lines));
-  if (context.trust) {
-    DGX_TRY(const manifest::Trust trust, manifest::Trust::load(*context.trust));
-    DGX_CHECK(trust.check(transcript.game.dispute().task.key_id, path + ": the task's submitter"));
+  DGX_TRY(const Cast cast, cast_of(transcript.game, path, context));
+  std::shared_ptr<const program::Program> program;
+  if (options.program) {
+    DGX_TRY(program,
+            open_program(*options.program, transcript.game.dispute().task.body.program, "step program"));
   }
-  DisputeStanding out{std::move(transcript.game),
-                      {},
-                      static_cast<std::int64_t>(text.whole_lines.size()),
-                      static_cast<std::int64_t>(text.torn)};
-  std::string_view rest = text.whole_lines;
-  for (const protocol::TranscriptLine& line : transcript.lines) {
-    DGX_TRY(const auto statement, manifest::open_any(rest.substr(0, line.bytes - 1)));
-    out.lines.push_back({line, words_of(statement)});
-    rest.remove_prefix(line.bytes);
-  }
-  return out;
+  DisputeStory story =
+      tell_dispute({transcript.game, transcript.moves, transcript.logged_ms, program.get()}, cast);
+  std::vector<DisputeStanding::Said> lines = lines_in_words(transcript);
+  return DisputeStanding{std::move(transcript.game), std::move(lines), std::move(story),
+                         static_cast<std::int64_t>(text.whole_lines.size()),
+                         static_cast<std::int64_t>(text.torn)};
 }
 
 }  // namespace dgx::jobs

@@ -9,6 +9,7 @@
 #include "dgx/core/job_context.h"
 #include "dgx/core/result.h"
 #include "dgx/jobs/key.h"
+#include "dgx/jobs/story.h"
 #include "dgx/protocol/game.h"
 #include "dgx/protocol/referee.h"
 
@@ -96,7 +97,13 @@ struct MoveResult {
 /// start state that is not the committed one; kCannotCreate if another process is moving.
 [[nodiscard]] Result<MoveResult> move(const MoveOptions& options, const JobContext& context);
 
-/// The state of a dispute and its moves in words, for observers.
+/// dgx-bisect show (dgx-bisect(1)).
+struct ShowOptions {
+  std::string transcript;
+  std::optional<std::string> program;  ///< the task's step program, for the roles of numbers
+};
+
+/// The state of a dispute, its moves in a few words each, and its story, for observers.
 struct DisputeStanding {
   struct Said {
     protocol::TranscriptLine line;
@@ -104,12 +111,13 @@ struct DisputeStanding {
   };
   protocol::Game game;
   std::vector<Said> lines;
+  DisputeStory story;
   std::int64_t bytes = 0;
   std::int64_t torn = 0;  ///< bytes of an unfinished last line, which is ignored
 };
-/// dgx-bisect show (dgx-bisect(1)). Errors of protocol::play_transcript; kUnauthorised for a task whose
-/// submitter `trust` does not name.
-[[nodiscard]] Result<DisputeStanding> show_dispute(const std::string& transcript, const JobContext& context);
+/// Errors of protocol::play_transcript; kUnauthorised for a task whose submitter `trust` does not name;
+/// kMalformed for a program that is not the task's.
+[[nodiscard]] Result<DisputeStanding> show_dispute(const ShowOptions& options, const JobContext& context);
 
 /// "199 states", "names 17", "claim d: index 3, 2 operands", …
 [[nodiscard]] std::string in_words(const protocol::Message& say);
