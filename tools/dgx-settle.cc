@@ -38,10 +38,9 @@ void print_summary(cli::Out& out, const jobs::LedgerSummary& summary) {
 void print_logged(cli::Out& out, const std::vector<jobs::Logged>& logged,
                   const manifest::RootReference& head) {
   cli::Table table{{"index", "kind", "statement", "signer", "time"}};
-  for (const jobs::Logged& one : logged) {
+  for (const jobs::Logged& one : logged)
     table.rows.push_back({one.receipt.body.index, name_of(kind_of(one.statement.body)), one.statement.id,
                           one.statement.key_id, time_cell(one.receipt.body.milliseconds)});
-  }
   out.field("receipts", std::move(table));
   out.field("entries", head.count);
   out.field("root", head.root);
@@ -179,14 +178,6 @@ struct Append {
   }
 };
 
-json::Array payouts_json(const manifest::Settlement& settlement) {
-  json::Array out;
-  for (const manifest::Payout& payout : settlement.payouts) {
-    out.emplace_back(json::Object{{"account", payout.account}, {"amount", payout.amount}});
-  }
-  return out;
-}
-
 struct Run {
   jobs::LedgerWriter writer;
   std::optional<std::string> task;
@@ -218,10 +209,7 @@ struct Run {
     json::Array settled;
     for (const jobs::Logged& one : logged) {
       const auto* settlement = std::get_if<manifest::Settlement>(&one.statement.body);
-      if (settlement == nullptr) continue;
-      settled.emplace_back(json::Object{{"task", settlement->task.hex()},
-                                        {"reason", name_of(settlement->reason)},
-                                        {"payouts", payouts_json(*settlement)}});
+      if (settlement != nullptr) settled.emplace_back(settlement->predicate());
     }
     print_logged(out, logged, logged.back().receipt.body.head);
     out.field("settled", std::move(settled));
@@ -252,12 +240,31 @@ struct Fetch {
   }
   Result<cli::Verdict> run(cli::Out& out) const {
     DGX_TRY(const auto copy, jobs::fetch_copy({file.path, out.common().trust}, id, folder, out.clobber()));
-    json::Array files;
-    for (const std::string& name : copy.files) files.emplace_back(name);
     out.field("kind", name_of(copy.kind));
     out.field("statement", copy.statement);
     out.field("task", copy.task);
-    out.field("files", std::move(files));
+    out.field("files", json::Array(copy.files.begin(), copy.files.end()));
+    return cli::Verdict::kDone;
+  }
+};
+
+struct Extract {
+  jobs::LedgerFile file;
+  std::string game;
+  std::string path = "-";
+
+  void declare(cli::Command& command) {
+    declare_ledger(command, file);
+    command.required("--game", "ID", game, "the id of its challenge, or eight digits of it or more");
+    command.output(path, "DISPUTE.jsonl", cli::Need::kOptional, "the transcript");
+  }
+  Result<cli::Verdict> run(cli::Out& out) const {
+    DGX_TRY(const auto found, jobs::extract_game({file.path, out.common().trust}, game));
+    DGX_CHECK(out.output(path, found.text));
+    if (path == "-") return cli::Verdict::kDone;
+    out.field("game", found.game);
+    out.field("moves", found.moves);
+    out.field("receipts", found.receipts);
     return cli::Verdict::kDone;
   }
 };
@@ -312,13 +319,8 @@ struct StatusCommand {
             game.turn(),
             end ? none : cli::Cell(name_of(game.due().side)),
             end ? none : time_cell(clock.receipt_time(record.deadline_ms)),
-            end ? cli::Cell(end_word(end->result)) : none,
+            end ? cli::Cell(name_of(end->result)) : none,
             id_cell(record.ruling)};
-  }
-
-  static std::string_view end_word(protocol::GameResult result) {
-    if (result == protocol::GameResult::kFalls) return "falls";
-    return result == protocol::GameResult::kStands ? "stands" : "returned";
   }
 
   static std::vector<cli::Cell> row(const protocol::TaskRecord& record, const protocol::MarketClock& clock) {
@@ -348,14 +350,10 @@ struct Balances {
   Result<cli::Verdict> run(cli::Out& out) const {
     DGX_TRY(const auto view, jobs::view_ledger({file.path, out.common().trust}));
     DGX_TRY(const auto accounts, jobs::accounts_of(view, task));
-    json::Object amounts;
     std::int64_t total = 0;
-    for (const auto& [account, amount] : accounts) {
-      amounts.emplace(account, amount);
-      total += amount;
-    }
+    for (const auto& [account, amount] : accounts) total += amount;
     if (!view.summary.torn.empty()) out.warning(view.summary.torn);
-    out.field("accounts", std::move(amounts));
+    out.field("accounts", json::Object(accounts.begin(), accounts.end()));
     out.field("total", total);
     return cli::Verdict::kDone;
   }
@@ -440,15 +438,15 @@ struct Prove {
       out.field("size", proof.head.count);
       out.field("root", proof.head.root);
       out.field("path", path_json(proof.path));
-      return cli::Verdict::kDone;
+    } else {
+      DGX_TRY(const auto proof, jobs::prove_growth(trusted, *from, size));
+      out.field("ledger", proof.ledger);
+      out.field("from", proof.from.count);
+      out.field("from_root", proof.from.root);
+      out.field("size", proof.to.count);
+      out.field("root", proof.to.root);
+      out.field("path", path_json(proof.path));
     }
-    DGX_TRY(const auto proof, jobs::prove_growth(trusted, *from, size));
-    out.field("ledger", proof.ledger);
-    out.field("from", proof.from.count);
-    out.field("from_root", proof.from.root);
-    out.field("size", proof.to.count);
-    out.field("root", proof.to.root);
-    out.field("path", path_json(proof.path));
     return cli::Verdict::kDone;
   }
 };
@@ -488,6 +486,7 @@ int main(int argc, char** argv) {
   tool.add<Make>("make", "sign a statement that no other program makes");
   tool.add<Append>("append", "check statements and log them");
   tool.add<Fetch>("fetch", "hand out what was opened, delivered or shown, from the operator's copies");
+  tool.add<Extract>("extract", "take a dispute's statements out of a ledger, with their receipts");
   tool.add<StatusCommand>("status", "show the state of every task, at the ledger's time");
   tool.add<Balances>("balances", "show the balance of every account");
   tool.add<Run>("run", "record the clock and settle what is due");

@@ -147,6 +147,11 @@ std::int64_t lost_bonds(const Stakes& stakes) {
 
 }  // namespace
 
+std::string_view name_of(GameResult result) {
+  if (result == GameResult::kFalls) return "falls";
+  return result == GameResult::kStands ? "stands" : "returned";
+}
+
 std::int64_t part_of(std::int64_t amount, std::int64_t ppm) {
   const auto out = mul_div(amount, ppm, kMillion);
   assert(out.ok());

@@ -142,6 +142,17 @@ struct FetchedCopy {
 [[nodiscard]] Result<FetchedCopy> fetch_copy(const LedgerFile& file, const std::string& name,
                                              const std::string& output, Clobber clobber);
 
+/// The transcript of a game, out of a ledger (dgx-dispute(7), "Transcripts").
+struct ExtractedGame {
+  Digest game;  ///< id of its challenge
+  std::int64_t moves = 0;
+  std::int64_t receipts = 0;
+  std::string text;  ///< its statements, each followed by the operator's receipt
+};
+/// `name` is the game's id, or at least the first eight digits of it. kUsage if there is no such game, or
+/// more than one.
+[[nodiscard]] Result<ExtractedGame> extract_game(const LedgerFile& file, const std::string& name);
+
 /// Finds a task of the ledger by its id, by at least the first eight digits of it, or by its file. kUsage if
 /// there is none, or more than one.
 [[nodiscard]] Result<const protocol::TaskRecord*> find_task(const protocol::Market& market,

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "dgx/core/result.h"
@@ -27,6 +28,7 @@ enum class Challenged : std::uint8_t { kProof, kVerdict };
 /// A game's result: the statement fell; or it stands, and the challenger has lost their bond; or neither was
 /// decided, and the bond goes back.
 enum class GameResult : std::uint8_t { kFalls, kStands, kReturned };
+[[nodiscard]] std::string_view name_of(GameResult result);
 /// A game that is over, as far as money depends on it.
 struct DecidedGame {
   std::string challenger;  ///< key id in hex
