@@ -12,14 +12,39 @@ struct Referee {
   void declare(cli::Command& command) {
     command.positional("DISPUTE.jsonl", options.transcript,
                        "the transcript: task, proof, challenge and moves");
-    command.key(options.key.path, options.key.passphrase_file);
+    command.key(options.key.path, options.key.passphrase_file, cli::Need::kOptional);
+    command.option("--check", "RULING.json", options.check,
+                   "recompute this ruling and compare; needs no key, and signs nothing");
     command.option(
         "--operator", "FILE", options.ledger_operator,
         "public key of the ledger's operator, whose receipt confirms the answer to a demanded chunk");
     command.output(options.output, "RULING.json", cli::Need::kOptional, "the signed ruling");
+    command.exactly_one({"--key", "--check"});
   }
 
-  Result<cli::Verdict> run(cli::Out& out) const {
+  Result<cli::Verdict> run(cli::Out& out) const { return options.check ? check(out) : rule(out); }
+
+ private:
+  Result<cli::Verdict> check(cli::Out& out) const {
+    if (options.output != "-") return usage_error("--check writes no ruling: --output is for --key");
+    DGX_TRY(const jobs::RulingCheck found, jobs::check_ruling(options, out.brief_job()));
+    const manifest::Ruling& ruling = found.recomputed;
+    out.field("ruling", found.given.id);
+    out.field("signer", found.given.key_id);
+    out.field("game", found.given.body.game);
+    out.field("same", found.same);
+    out.field("differs", json::Array(found.differs.begin(), found.differs.end()));
+    print_outcome(ruling, out);
+    out.field("words", ruling.words);
+    return found.same ? cli::Verdict::kAccepted : cli::Verdict::kRefuted;
+  }
+
+  static void print_outcome(const manifest::Ruling& ruling, cli::Out& out) {
+    out.field("falls", ruling.falls ? std::optional<std::string>(ruling.defender.hex()) : std::nullopt);
+    out.field("loser", (ruling.falls ? ruling.defender : ruling.challenger).hex());
+  }
+
+  Result<cli::Verdict> rule(cli::Out& out) const {
     DGX_TRY(const auto statement, jobs::referee(options, out.brief_job()));
     const manifest::Ruling& ruling = statement.body;
     const cli::Verdict verdict = ruling.falls ? cli::Verdict::kRefuted : cli::Verdict::kAccepted;
@@ -29,8 +54,7 @@ struct Referee {
     out.field("statement", ruling.statement);
     out.field("reason", std::string(manifest::name_of(ruling.reason)));
     if (ruling.claim) out.field("claim", manifest::name_of(*ruling.claim));
-    out.field("falls", ruling.falls ? std::optional<std::string>(ruling.defender.hex()) : std::nullopt);
-    out.field("loser", (ruling.falls ? ruling.defender : ruling.challenger).hex());
+    print_outcome(ruling, out);
     out.field("at", manifest::place_json(ruling.at));
     if (ruling.scalar) out.field("scalar", manifest::scalar_json(*ruling.scalar));
     out.field("words", ruling.words);

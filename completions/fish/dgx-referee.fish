@@ -11,5 +11,6 @@ complete -c dgx-referee -l version -d 'print the versions of the program, its fo
 complete -c dgx-referee -l completion -x -a 'bash zsh fish' -d 'print a completion script'
 complete -c dgx-referee -l key -r -F -d 'private key to sign with'
 complete -c dgx-referee -l passphrase-file -r -F -d 'file whose first line is the key'\''s passphrase'
+complete -c dgx-referee -l check -r -F -d 'recompute this ruling and compare; needs no key, and signs nothing'
 complete -c dgx-referee -l operator -r -F -d 'public key of the ledger'\''s operator, whose receipt confirms the answer to a demanded chunk'
 complete -c dgx-referee -l output -s o -r -F -d 'the signed ruling'

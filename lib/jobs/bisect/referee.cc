@@ -1,5 +1,9 @@
 #include "dgx/jobs/referee.h"
 
+#include <fmt/format.h>
+
+#include <set>
+
 #include "dgx/crypto/key_file.h"
 #include "dgx/manifest/trust.h"
 #include "dgx/protocol/referee.h"
@@ -20,16 +24,48 @@ Status check_trust(const protocol::Game& game, const std::optional<std::string>&
   return {};
 }
 
-}  // namespace
-
-Result<manifest::Signed<manifest::Ruling>> referee(const RefereeOptions& options, const JobContext& context) {
-  DGX_TRY(const crypto::SecretKey key, read_key(options.key));
+/// The ruling that follows from the transcript.
+Result<manifest::Ruling> judge(const RefereeOptions& options, const JobContext& context) {
   DGX_TRY(const std::optional<Digest> ledger_operator, operator_of(options));
   DGX_TRY(const std::string text, read_file(options.transcript, protocol::kMaxTranscriptBytes));
   auto transcript = protocol::play_transcript(text, ledger_operator);
   if (!transcript.ok()) return within(options.transcript, transcript.error());
   DGX_CHECK(check_trust(transcript->game, context.trust));
-  DGX_TRY(const manifest::Ruling ruling, transcript->game.ruling());
+  return transcript->game.ruling();
+}
+
+/// The names of the fields in which two rulings differ, sorted; a field that one of them lacks differs.
+std::vector<std::string> differences(const manifest::Ruling& a, const manifest::Ruling& b) {
+  const json::Object ours = a.predicate();
+  const json::Object theirs = b.predicate();
+  std::set<std::string> out;
+  const auto add = [&](const json::Object& fields, const json::Object& others) {
+    for (const auto& [name, value] : fields) {
+      const auto other = others.find(name);
+      if (other == others.end() || !(other->second == value)) out.insert(name);
+    }
+  };
+  add(ours, theirs);
+  add(theirs, ours);
+  return {out.begin(), out.end()};
+}
+
+}  // namespace
+
+Result<RulingCheck> check_ruling(const RefereeOptions& options, const JobContext& context) {
+  DGX_TRY(auto given, manifest::read_statement<manifest::Ruling>(*options.check));
+  DGX_TRY(manifest::Ruling ours, judge(options, context));
+  if (given.body.game != ours.game)
+    return malformed(fmt::format("{}: rules on game {}, the transcript is of game {}", *options.check,
+                                 given.body.game.brief(), ours.game.brief()));
+  const bool same = protocol::same_ruling(given.body, ours);
+  std::vector<std::string> differs = differences(given.body, ours);
+  return RulingCheck{std::move(given), std::move(ours), same, std::move(differs)};
+}
+
+Result<manifest::Signed<manifest::Ruling>> referee(const RefereeOptions& options, const JobContext& context) {
+  DGX_TRY(const crypto::SecretKey key, read_key(options.key));
+  DGX_TRY(const manifest::Ruling ruling, judge(options, context));
   DGX_TRY(auto statement, manifest::seal(ruling, key));
   DGX_CHECK(write_file(options.output, statement.envelope + "\n", context.clobber));
   return statement;
