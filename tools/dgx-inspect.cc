@@ -7,6 +7,7 @@
 #include "dgx/jobs/inspect.h"
 #include "dgx/jobs/key.h"
 #include "dgx/jobs/plot.h"
+#include "dgx/jobs/report.h"
 
 namespace {
 
@@ -136,15 +137,44 @@ struct Plot {
   }
 };
 
+struct Report {
+  jobs::ReportOptions options;
+  std::string output = "-";
+
+  void declare(cli::Command& command) {
+    command.positional("FILE|RUN|LEDGER", options.files,
+                       "a ledger, signed statements, transcripts, runs, the step program");
+    command.option("--task", "ID", options.task,
+                   "the task, of several in a ledger: its id, eight digits of it or more, or TASK.json");
+    command.output(output, "REPORT.html|.txt", cli::Need::kOptional, "the page, or the same as text");
+    command.about("Signatures are checked, disputes replayed; all else is told as its signer says it.");
+  }
+
+  Result<cli::Verdict> run(cli::Out& out) const {
+    const bool is_page = output.ends_with(".html");
+    if (!is_page && output != "-" && !output.ends_with(".txt"))
+      return usage_error(output + ": a report is a .html or a .txt file");
+    DGX_TRY(const jobs::Story story, jobs::report(options, out.brief_job()));
+    const std::string text = is_page ? jobs::print_page(story) : jobs::print_text(story);
+    DGX_CHECK(out.output(output, text));
+    if (output == "-") return cli::Verdict::kDone;
+    out.field("title", story.title);
+    out.field("disputes", story.disputes.size());
+    out.field("bytes", text.size());
+    return cli::Verdict::kDone;
+  }
+};
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  cli::Tool tool("dgx-inspect", "say what is in any dgx file, compare two, export a model, plot a run");
+  cli::Tool tool("dgx-inspect",
+                 "say what is in any dgx file, compare two, export a model, plot a run, report on a task");
   tool.names(jobs::names_of_trust);
   tool.add<Show>("", "show files; with --check, recompute their digests");
   tool.add<Diff>("diff", "compare two tasks, runs or statements field by field");
   tool.add<Export>("export", "write a run's model as safetensors or npz");
   tool.add<Plot>("plot", "draw a run's loss and validation, as text or as SVG");
-  tool.later("report", "write one page about a task's life");
+  tool.add<Report>("report", "tell a task's life on one page: work, checks, disputes, money");
   return tool.run(argc, argv);
 }
