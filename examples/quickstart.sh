@@ -171,6 +171,9 @@ dgx-settle run ledger.jsonl --wait --key operator.pem
 dgx-settle check ledger.jsonl
 dgx-settle balances ledger.jsonl --json >balances.json
 
+say "the story of the cheat on one page, for somebody who has never heard of dgx"
+dgx-inspect report ledger.jsonl crooked.json crooked.verdict.json ruling.json crooked.run --trust . -o report.html
+
 balance() { value "accounts.$(cat "$1.id")" <balances.json; }
 cat <<TABLE
 
@@ -192,5 +195,5 @@ cat <<TABLE
     verifier               5000000    $(balance verifier)   paid
     cheat                  5000000    $(balance cheat)   slashed
   ----------------------------------------------------------------------------
-  Everything is in $work. Try: dgx-inspect $work/honest.proof.json
+  Everything is in $work. Read $work/report.html, or try: dgx-inspect $work/honest.proof.json
 TABLE
