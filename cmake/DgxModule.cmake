@@ -76,17 +76,59 @@ function(dgx_linked_libraries out)
 endfunction()
 
 # dgx_program(NAME USES …): tools/NAME.cc as build/…/bin/NAME, with the list of linked libraries that --version prints.
+# dgx_program(FILE PROGRAMS NAME … USES …): several programs in one file, build/…/libexec/FILE, which holds the libraries that they share once. Each
+# bin/NAME is a link to it; the name by which the file is called chooses the program. A shared library would not do: Debian's static HDF5 is not
+# position-independent, and its shared one doubles the time in which a program starts (DgxHdf5.cmake).
 function(dgx_program name)
-  cmake_parse_arguments(ARG "" "" "USES" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "PROGRAMS;USES" ${ARGN})
   dgx_linked_libraries(libraries ${ARG_USES})
   file(CONFIGURE OUTPUT ${name}_libraries.cc CONTENT
     "namespace dgx::cli { extern const char* const kLinkedLibraries; const char* const kLinkedLibraries = \"@libraries@\"; }\n"
     @ONLY)
-  add_executable(${name} ${name}.cc ${CMAKE_CURRENT_BINARY_DIR}/${name}_libraries.cc)
-  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+  set(sources ${name}.cc)
+  set(folder bin)
+  if(ARG_PROGRAMS)
+    dgx_main_of(sources ${name} ${ARG_PROGRAMS})
+    set(folder libexec)
+    file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+  endif()
+  add_executable(${name} ${sources} ${CMAKE_CURRENT_BINARY_DIR}/${name}_libraries.cc)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/${folder})
   target_link_libraries(${name} PRIVATE dgx_flags ${ARG_USES})
   dgx_run_path(${name})
   add_dependencies(programs ${name})
+  foreach(program IN LISTS ARG_PROGRAMS)
+    add_custom_command(TARGET ${name} POST_BUILD VERBATIM BYPRODUCTS ${CMAKE_BINARY_DIR}/bin/${program}
+      COMMAND ${CMAKE_COMMAND} -E create_symlink ../libexec/${name} ${CMAKE_BINARY_DIR}/bin/${program})
+    add_custom_target(${program})
+    add_dependencies(${program} ${name})
+  endforeach()
+endfunction()
+
+# dgx_main_of(OUT FILE NAME …): the sources of the programs, whose main functions get names of their own, and a generated main that chooses one of them.
+function(dgx_main_of out file)
+  set(sources ${CMAKE_CURRENT_BINARY_DIR}/${file}.cc)
+  foreach(program IN LISTS ARGN)
+    string(MAKE_C_IDENTIFIER main_of_${program} main)
+    set_source_files_properties(${program}.cc PROPERTIES COMPILE_DEFINITIONS main=${main})
+    string(APPEND declarations "int ${main}(int argc, char** argv);\n")
+    string(APPEND choices "  if (name == \"${program}\") return ${main}(argc, argv);\n")
+    list(APPEND sources ${program}.cc)
+  endforeach()
+  list(JOIN ARGN ", " names)
+  file(CONFIGURE OUTPUT ${file}.cc @ONLY CONTENT
+"#include <cstdio>
+#include <string_view>
+
+@declarations@
+int main(int argc, char** argv) {
+  std::string_view name = argc > 0 ? argv[0] : \"\";
+  name.remove_prefix(name.rfind('/') + 1);
+@choices@  std::fputs(\"@file@: error: the name that it is called by is none of its programs\\nhint: call it as one of @names@\\n\", stderr);
+  return 2;
+}
+")
+  set(${out} ${sources} PARENT_SCOPE)
 endfunction()
 
 # dgx_unit_test(NAME SOURCES a_test.cc … USES dgx_core …): a Catch2 program and a ctest of the same name.

@@ -19,6 +19,12 @@ FORBIDDEN = {
     "*": ["torch", "c10", "cuda"],
     "dgx-key": ["hdf5"],
 }
+# What decodes others' images and archives.
+DECODERS, DECODES = ["jpeg", "png", "libzip"], "dgx-pack"
+# Each is a file of its own, which holds what the program uses and no more; the others share one.
+APART = ["dgx-key", "dgx-pack", "dgx-referee", "dgx-settle", "dgx-submit", "dgx-verify"]
+# Who pays recomputes scalars, and trains nothing.
+HOLDS_NO = {"dgx-key": ["dgx::exec::", "dgx::bundle::"], "dgx-settle": ["dgx::exec::", "dgx::kernels::cpu::"]}
 # It makes step programs of captured models; all others read them, and hold no code that makes them.
 LOWERS = "dgx-submit"
 # Of Debian's shared HDF5, and half of a program's start.
@@ -43,11 +49,16 @@ def linked(program, words):
 
 def check_program(program):
     problems = linked(program, FORBIDDEN["*"] + FORBIDDEN.get(program.name, []))
+    if program.name != DECODES:
+        problems += linked(program, DECODERS)
     symbols = output("nm", "-C", program)
     if re.search(r" U .*(at::|c10::|torch::)", symbols):
         problems.append(f"{program.name} uses symbols of libtorch")
     if ("dgx::lowering::" in symbols) != (program.name == LOWERS):
         problems.append(f"{program.name} holds {'code' if program.name != LOWERS else 'no code'} of lib/lowering")
+    problems += [f"{program.name} holds code of {space}" for space in HOLDS_NO.get(program.name, []) if space in symbols]
+    if program.is_symlink() == (program.name in APART):
+        problems.append(f"{program.name} {'shares its file' if program.is_symlink() else 'is a file of its own'}")
     return problems
 
 
