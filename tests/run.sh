@@ -52,7 +52,7 @@ if [ -n "$slow" ]; then
   [ -e "tests/slow/$slow.sh" ] || { echo "tests/run.sh: no tests/slow/$slow.sh" >&2; exit 2; }
   exec sh "tests/slow/$slow.sh" "$build"
 fi
-if [ -e "$build/lib/libdgx_cuda.so" ]; then
+if [ -e "$build/lib/dgx/libdgx_cuda.so" ]; then
   nvidia-smi -L 2>/dev/null || echo "gpu/real: skipped, no GPU"
 else
   echo "gpu: skipped, no nvcc: libdgx_cuda.so is not built"

@@ -106,8 +106,8 @@ bench_step() {
 bench_gpu() {
   has_target gpu_product_bench || { skip "the GPU's products and steps need nvcc"; return 0; }
   make_target gpu_product_bench dgx_cuda
-  "$benches/gpu_product_bench" $json --device "$build/lib/libdgx_cuda.so" || { code=$?; [ $code = 77 ] || return $code; return 0; }
-  bench_of step_bench --device "$build/lib/libdgx_cuda.so"
+  "$benches/gpu_product_bench" $json --device "$build/lib/dgx/libdgx_cuda.so" || { code=$?; [ $code = 77 ] || return $code; return 0; }
+  bench_of step_bench --device "$build/lib/dgx/libdgx_cuda.so"
 }
 
 bench_convolution() { bench_of convolution_bench; }

@@ -101,9 +101,10 @@ def main():
         problems = check_referee(build / "bin/dgx-referee") + [problem for program in programs for problem in linked(program, SLOW)]
     else:
         problems = [problem for program in programs for problem in check_program(program)]
-        for module in sorted((build / "lib").glob("libdgx_*.so")):
+        modules = build / "lib/dgx"
+        for module in sorted(modules.glob("libdgx_*.so")):
             problems += check_module(module)
-        for path in [*programs, *sorted((build / "lib").rglob("*.so"))]:
+        for path in [*programs, *sorted(modules.glob("*.so")), *sorted(modules.glob("hdf5-plugin/*.so"))]:
             problems += check_run_path(path)
     print("\n".join(problems) or f"{len(programs)} programs link what they may")
     return 1 if problems or not programs else 0

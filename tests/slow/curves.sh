@@ -9,4 +9,4 @@ for package in python3-torch libopenblas0-pthread bible-kjv; do
 done
 cmake --build "$build" --target programs dgx_torch dgx_h5zstd
 [ ! -d build/peer/torch ] || export PYTHONPATH="$PWD/build/peer"
-exec /usr/bin/python3 -W ignore "$here/slow/curves.py" --bin "$build/bin" --plugins "$build/lib/hdf5-plugin" --folder "$build/curves"
+exec /usr/bin/python3 -W ignore "$here/slow/curves.py" --bin "$build/bin" --plugins "$build/lib/dgx/hdf5-plugin" --folder "$build/curves"

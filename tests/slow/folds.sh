@@ -6,5 +6,5 @@ build=$1
 here=$(cd "$(dirname "$0")/.." && pwd)
 cmake --build "$build" -j "${JOBS:-2}" --target programs dgx_h5zstd
 for sizes in all large; do
-  /usr/bin/python3 "$here/interop/fold_limits.py" --bin "$build/bin" --plugins "$build/lib/hdf5-plugin" --sizes "$sizes" --games "${GAMES:-2}" --seed "${SEED:-1}"
+  /usr/bin/python3 "$here/interop/fold_limits.py" --bin "$build/bin" --plugins "$build/lib/dgx/hdf5-plugin" --sizes "$sizes" --games "${GAMES:-2}" --seed "${SEED:-1}"
 done

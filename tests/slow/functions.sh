@@ -5,7 +5,7 @@ set -eu
 build=$1
 cmake --build "$build" --target functions_proof || { echo "needs libmpfr-dev and libgmp-dev" >&2; exit 1; }
 "$build/tests/slow/functions_proof"
-module=$build/lib/libdgx_cuda_translated.so
+module=$build/lib/dgx/libdgx_cuda_translated.so
 [ -e "$module" ] || { echo "tests/slow/functions.sh: built without nvcc: what a GPU computes was not run" >&2; exit 1; }
 for way in pairs binary64; do
   "$build/tests/gpu/functions_on_device" "$module" $way exp log tanh erf &

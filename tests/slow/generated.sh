@@ -6,7 +6,7 @@ build=$1
 here=$(cd "$(dirname "$0")/.." && pwd)
 cmake --build "$build" -j "${JOBS:-2}" --target matrix_test
 run() { "$build/tests/matrix/matrix_test" --vectors "$here/vectors/matrix.json" --device "$@"; }
-run "$build/lib/libdgx_cuda_emulated.so" --count "${COUNT:-300}"
-module=$build/lib/libdgx_cuda_translated.so
+run "$build/lib/dgx/libdgx_cuda_emulated.so" --count "${COUNT:-300}"
+module=$build/lib/dgx/libdgx_cuda_translated.so
 [ -e "$module" ] || { echo "tests/slow/generated.sh: built without nvcc: no PTX was run" >&2; exit 1; }
 run "$module" --count 0

@@ -2,7 +2,9 @@
 
 #include <dlfcn.h>
 
+#include <filesystem>
 #include <string>
+#include <system_error>
 
 #include "dgx/core/beside.h"
 
@@ -16,15 +18,27 @@ extern "C" int __lsan_is_turned_off() {
 #endif
 
 namespace dgx::jobs {
+namespace {
+
+/// The hint for a module that does not open: it is missing, or its libtorch is.
+std::string hint_for(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::exists(path, error)) {
+    return "install dgx-torch, or build with -DDGX_TORCH=pypi or a libtorch folder, or set DGX_TORCH_MODULE";
+  }
+  return "libtorch is looked for in " + std::filesystem::path(path).replace_filename("torch").string() +
+         ", a folder or a link to one (dgx(7), FILES)";
+}
+
+}  // namespace
 
 Result<lowering::CaptureBackend*> open_torch_module() {
   static lowering::CaptureBackend* backend = nullptr;
   if (backend != nullptr) return backend;
-  const std::string path = beside_program("DGX_TORCH_MODULE", "lib/libdgx_torch.so");
+  const std::string path = beside_program("DGX_TORCH_MODULE", "lib/dgx/libdgx_torch.so");
   void* handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {
-    return internal_error(std::string("cannot open the torch module: ") + ::dlerror(),
-                          "build with -DDGX_TORCH=pypi or a libtorch folder, or set DGX_TORCH_MODULE");
+    return internal_error(std::string("cannot open the torch module: ") + ::dlerror(), hint_for(path));
   }
   const auto make =
       reinterpret_cast<lowering::CaptureBackendFunction>(::dlsym(handle, lowering::kCaptureBackendSymbol));

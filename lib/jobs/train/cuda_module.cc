@@ -10,11 +10,12 @@
 namespace dgx::jobs {
 
 Result<std::unique_ptr<kernels::cuda::Device>> open_cuda_device() {
-  const std::string path = beside_program("DGX_CUDA_MODULE", "lib/libdgx_cuda.so");
+  const std::string path = beside_program("DGX_CUDA_MODULE", "lib/dgx/libdgx_cuda.so");
   void* handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);  // stays open as long as the process lives
   if (handle == nullptr) {
-    return internal_error(std::string("--device cuda: cannot open its module: ") + ::dlerror(),
-                          "use --device cpu, or build dgx where nvcc is found, or set DGX_CUDA_MODULE");
+    return internal_error(
+        std::string("--device cuda: cannot open its module: ") + ::dlerror(),
+        "use --device cpu, or install dgx-cuda, or build dgx where nvcc is found, or set DGX_CUDA_MODULE");
   }
   const auto open =
       reinterpret_cast<kernels::cuda::OpenDeviceFunction>(::dlsym(handle, kernels::cuda::kOpenDeviceSymbol));
