@@ -75,7 +75,7 @@ function(dgx_linked_libraries out)
   set(${out} "${lines}" PARENT_SCOPE)
 endfunction()
 
-# dgx_program(NAME USES …): tools/NAME.cc as build/…/bin/NAME, with the list of linked libraries that --version prints.
+# dgx_program(NAME USES …): tools/NAME.cc as build/…/bin/NAME, installed, with the list of linked libraries that --version prints.
 # dgx_program(FILE PROGRAMS NAME … USES …): several programs in one file, build/…/libexec/FILE, which holds the libraries that they share once. Each
 # bin/NAME is a link to it; the name by which the file is called chooses the program. A shared library would not do: Debian's static HDF5 is not
 # position-independent, and its shared one doubles the time in which a program starts (DgxHdf5.cmake).
@@ -97,11 +97,13 @@ function(dgx_program name)
   target_link_libraries(${name} PRIVATE dgx_flags ${ARG_USES})
   dgx_run_path(${name})
   add_dependencies(programs ${name})
+  install(TARGETS ${name} RUNTIME DESTINATION ${folder} COMPONENT programs)
   foreach(program IN LISTS ARG_PROGRAMS)
     add_custom_command(TARGET ${name} POST_BUILD VERBATIM BYPRODUCTS ${CMAKE_BINARY_DIR}/bin/${program}
       COMMAND ${CMAKE_COMMAND} -E create_symlink ../libexec/${name} ${CMAKE_BINARY_DIR}/bin/${program})
     add_custom_target(${program})
     add_dependencies(${program} ${name})
+    install(PROGRAMS ${CMAKE_BINARY_DIR}/bin/${program} DESTINATION bin COMPONENT programs)
   endforeach()
 endfunction()
 

@@ -1,0 +1,11 @@
+# The third-party libraries that libdgx links, for the build and for those who link libdgx.a (dgxConfig.cmake).
+find_package(fmt REQUIRED)
+find_package(Threads REQUIRED)
+find_package(OpenSSL REQUIRED COMPONENTS Crypto)
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(sodium REQUIRED IMPORTED_TARGET libsodium)
+pkg_check_modules(zstd REQUIRED IMPORTED_TARGET libzstd)
+pkg_check_modules(hwy REQUIRED IMPORTED_TARGET libhwy)
+pkg_check_modules(zlib REQUIRED IMPORTED_TARGET zlib)
+find_package(HDF5 REQUIRED COMPONENTS C)
+include(${CMAKE_CURRENT_LIST_DIR}/DgxHdf5.cmake)
