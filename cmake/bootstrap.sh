@@ -1,8 +1,9 @@
 #!/bin/sh
 # Installs what building needs on Debian 12, and libtorch into build/deps. What is there is left alone, so that a second run costs
 # nothing. DGX_TORCH=pypi (default) fetches libtorch from PyPI; off or a folder fetches nothing. With --tests, Debian's own PyTorch is
-# installed, too: an older release, in which the tests script models as users do, and clang-format; with --bench also what the benchmarks compare with, and nothing of
-# ours links: OpenBLAS, jemalloc, and PyPI's PyTorch for Python in build/peer (5 GB, since its wheel wants CUDA's libraries), for torch.compile.
+# installed, too: an older release, in which the tests script models as users do, and clang-format; with --packages, what makes Debian packages;
+# with --bench also what the benchmarks compare with, and nothing of ours links: OpenBLAS, jemalloc, and PyPI's PyTorch for Python in build/peer
+# (5 GB, since its wheel wants CUDA's libraries), for torch.compile.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -11,6 +12,7 @@ zlib1g-dev libjpeg62-turbo-dev libpng-dev libzip-dev libhwy-dev nlohmann-json3-d
 python3-cryptography dataset-fashion-mnist"
 case "${1:-}" in
   --tests) PACKAGES="$PACKAGES python3-torch clang-format-14" ;;
+  --packages) PACKAGES="$PACKAGES dpkg-dev file git" ;;
   --bench) PACKAGES="$PACKAGES python3-torch libopenblas0-pthread libjemalloc2" ;;
 esac
 TORCH=2.11.0
