@@ -195,5 +195,5 @@ cat <<TABLE
     verifier               5000000    $(balance verifier)   paid
     cheat                  5000000    $(balance cheat)   slashed
   ----------------------------------------------------------------------------
-  Everything is in $work. Read $work/report.html, or try: dgx-inspect $work/honest.proof.json
+  Everything is in $work. Read $work/report.html, or try: ${DGX_BIN#"$root/"}/dgx-inspect $work/honest.proof.json
 TABLE
