@@ -18,6 +18,6 @@ complete -c dgx-inspect -n '__fish_seen_subcommand_from export' -l output -s o -
 complete -c dgx-inspect -n 'not __fish_seen_subcommand_from diff export plot report' -a plot -d 'draw a run'\''s loss and validation, as text or as SVG'
 complete -c dgx-inspect -n '__fish_seen_subcommand_from plot' -l columns -x -d 'width of the plot; unless given, that of the terminal'
 complete -c dgx-inspect -n '__fish_seen_subcommand_from plot' -l output -s o -r -F -d 'write an SVG instead of text; - is standard output'
-complete -c dgx-inspect -n 'not __fish_seen_subcommand_from diff export report' -a report -d 'tell a task'\''s life on one page: work, checks, disputes, money'
+complete -c dgx-inspect -n 'not __fish_seen_subcommand_from diff export plot report' -a report -d 'tell a task'\''s life on one page: work, checks, disputes, money'
 complete -c dgx-inspect -n '__fish_seen_subcommand_from report' -l task -x -d 'the task, of several in a ledger: its id, eight digits of it or more, or TASK.json'
 complete -c dgx-inspect -n '__fish_seen_subcommand_from report' -l output -s o -r -F -d 'the page, or the same as text'
