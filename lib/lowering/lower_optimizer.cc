@@ -95,8 +95,9 @@ void OptimizerLowering::sgd(const std::string& name, ValueIndex state, const Ten
   builder_.set_next(state, line.finish(DType::kF32, fma(scheduled(line, kMinusRate), u, p)).value);
 }
 
-/// m' = m + (1−β₁)(d − m); v' = β₂·v + (1−β₂)·d²; p' = p·(1−lr·wd) (AdamW) − lr/(1−β₁ᵗ) · m' / (√v'/√(1−β₂ᵗ)
-/// + ε).
+/// m' = m + (1−β₁)(d − m);
+/// v' = β₂·v + (1−β₂)·d²;
+/// p' = p·(1−lr·wd) (AdamW) − lr/(1−β₁ᵗ) · m' / (√v'/√(1−β₂ᵗ) + ε).
 void OptimizerLowering::adam(const std::string& name, ValueIndex state, const TensorForm& gradient) {
   const std::string g = (spec_.kind == OptimizerSpec::Kind::kAdam ? "adam " : "adamw ") + name;
   const TensorForm parameter = form_at(builder_, state);

@@ -92,15 +92,15 @@ std::vector<std::string> fuzz::seeds() {
   std::vector<std::string> out = {
       print_program(lowered(Activation::kRelu, "sgd:lr=0.1,momentum=0.9", LossKind::kCrossEntropy)),
       print_program(lowered(Activation::kGelu, "adamw:lr=1e-3", LossKind::kMeanSquaredError))};
-  for (
-      const char* line :
-      {R"({"k":"map","s":[4,6],"t":"f32","v":5,"x":["0[3-i0,5-i1]"]})",
-       R"({"k":"map","s":[4,6],"t":"f32","v":5,"x":["0[i0//2,2*i1]?0x0p0"]})",
-       R"({"k":"map","s":[4],"t":"f32","v":5,"x":["0[$1,0]?0x1p0","1[i0]"]})",
-       R"({"f":[6],"k":"sum","s":[4],"t":"f32","v":5,"x":["0@24[6*i0+k0]"]})",
-       R"({"f":[6],"k":"argmax","s":[4],"t":"i64","v":5,"x":["0[i0,k0]"]})",
-       R"({"f":[6],"k":"dot","s":[4,4],"t":"f32","v":5,"x":["0[i0,k0]","0[i1,k0]"]})",
-       R"({"do":["select i0 x0 x1","add acc t0"],"f":[6],"init":"x2","k":"chain","s":[4],"t":"f32","v":5,"x":["0[i0,k0]","0[3-i0,k0]","0[$3,0]?0x0p0","1[i0]"]})"}) {
+  for (const char* line :
+       {R"({"k":"map","s":[4,6],"t":"f32","v":5,"x":["0[3-i0,5-i1]"]})",
+        R"({"k":"map","s":[4,6],"t":"f32","v":5,"x":["0[i0//2,2*i1]?0x0p0"]})",
+        R"({"k":"map","s":[4],"t":"f32","v":5,"x":["0[$1,0]?0x1p0","1[i0]"]})",
+        R"({"f":[6],"k":"sum","s":[4],"t":"f32","v":5,"x":["0@24[6*i0+k0]"]})",
+        R"({"f":[6],"k":"argmax","s":[4],"t":"i64","v":5,"x":["0[i0,k0]"]})",
+        R"({"f":[6],"k":"dot","s":[4,4],"t":"f32","v":5,"x":["0[i0,k0]","0[i1,k0]"]})",
+        R"({"do":["select i0 x0 x1","add acc t0"],"f":[6],"init":"x2","k":"chain","s":[4],"t":"f32","v":5,)"
+        R"("x":["0[i0,k0]","0[3-i0,k0]","0[$3,0]?0x0p0","1[i0]"]})"}) {
     const std::string after = R"({"do":["add x0 1"],"k":"map","s":[],"t":"i64","v":6,"x":["4[]"]})";
     out.push_back(head + line + "\n" + after + "\n");
   }

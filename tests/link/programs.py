@@ -19,11 +19,11 @@ FORBIDDEN = {
     "*": ["torch", "c10", "cuda"],
     "dgx-key": ["hdf5"],
 }
-# What decodes others' images and archives.
+# Libraries that decode others' images and archives, and the only program that may link them.
 DECODERS, DECODES = ["jpeg", "png", "libzip"], "dgx-pack"
 # Each is a file of its own, which holds what the program uses and no more; the others share one.
 APART = ["dgx-key", "dgx-pack", "dgx-referee", "dgx-settle", "dgx-submit", "dgx-verify"]
-# Who pays recomputes scalars, and trains nothing.
+# Code that a program must not hold: dgx-settle, which pays, recomputes scalars and trains nothing; dgx-key only makes keys.
 HOLDS_NO = {"dgx-key": ["dgx::exec::", "dgx::bundle::"], "dgx-settle": ["dgx::exec::", "dgx::kernels::cpu::"]}
 # It makes step programs of captured models; all others read them, and hold no code that makes them.
 LOWERS = "dgx-submit"

@@ -8,7 +8,7 @@ make_root() {
   rm -rf --one-file-system "$1"
   mkdir -p "$1"
   debootstrap --variant=minbase --include="$2" bookworm "$1" "${MIRROR:-http://deb.debian.org/debian}" >"$1.log" 2>&1 || { tail -20 "$1.log" >&2; exit 1; }
-  # What it needs to reach its registries: names, certificates, and what pip was told of them.
+  # The settings by which the root reaches its registries: names, certificates, and pip's.
   cp /etc/resolv.conf "$1/etc/resolv.conf"
   cp /etc/ssl/certs/ca-certificates.crt "$1/etc/ssl/certs/ca-certificates.crt"
   [ ! -e /etc/pip.conf ] || cp /etc/pip.conf "$1/etc/pip.conf"

@@ -46,7 +46,9 @@ td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; wh
 @media (max-width: 40rem) {
   .rows thead { position: absolute; clip-path: inset(50%); }
   .rows tr { display: block; padding: 0.4rem 0; border-bottom: 1px solid var(--line); }
-  .rows td, .rows td.number, .rows td[data-label="when"] { display: block; padding: 0; border: 0; text-align: left; white-space: normal; }
+  .rows td, .rows td.number, .rows td[data-label="when"] {
+    display: block; padding: 0; border: 0; text-align: left; white-space: normal;
+  }
   .rows td::before { content: attr(data-label) ": "; color: var(--muted); }
   .rows td:empty { display: none; }
 }
@@ -66,7 +68,8 @@ svg text { font: 12px system-ui, sans-serif; fill: var(--muted); }
 .curve1 { stroke: var(--warn); stroke-dasharray: 6 3; } .curve2 { stroke: var(--good); stroke-dasharray: 2 3; }
 .curve3 { stroke: var(--bad); stroke-dasharray: 9 3 2 3; }
 .segment { stroke: var(--card); stroke-width: 0.6; }
-.none { fill: var(--line); } .drawn { fill: var(--warn); } .agrees { fill: var(--good); } .disagrees { fill: var(--bad); }
+.none { fill: var(--line); } .drawn { fill: var(--warn); }
+.agrees { fill: var(--good); } .disagrees { fill: var(--bad); }
 .fell { fill: var(--bad); } .cleared { fill: var(--accent); }
 )css";
 

@@ -61,7 +61,7 @@ with zipfile.ZipFile("odd.npz", "w") as archive:
     archive.writestr("x.npy", npy(X.astype("f4"))[:-4])
     archive.writestr("y.npy", npy(Y) + b"more")
     archive.writestr("z.npy", b"text")
-# Of the last member's entry in the index: four GiB of zeros, or so it says; and encryption.
+# The last member's entry in the index is made to state four GiB of zeros, and in another archive encryption.
 packed = bytearray(open("packed.npz", "rb").read())
 central = packed.rindex(b"PK\1\2")
 packed[central + 24:central + 28] = struct.pack("<I", 0xF0000000)

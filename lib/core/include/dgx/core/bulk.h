@@ -46,8 +46,8 @@ class BulkTensor {
   /// valid (element_count): asserted.
   [[nodiscard]] static Result<BulkTensor> create(DType dtype, Shape shape, std::uint64_t least = kBulkBytes);
   /// A file's bytes as u8[n], which must not be written; from `least` bytes on they stay in the file, mapped.
-  /// Whoever may write the file may also cut it off, and then a signal (SIGBUS) ends the process that reads
-  /// the mapping: such bytes are for copy_bytes(), whose error is kIo. Errors as read_file.
+  /// A mapped file can be cut off by anybody who may write it, and a signal (SIGBUS) then ends the process
+  /// that reads the mapping: read such bytes by copy_bytes(), whose error is kIo. Errors as read_file.
   [[nodiscard]] static Result<BulkTensor> open(const std::string& path, std::uint64_t max_bytes,
                                                std::uint64_t least = kBulkBytes);
 
