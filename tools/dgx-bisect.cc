@@ -89,11 +89,11 @@ struct Diff {
   }
 
   /// A ruling's scalar, but with the claims of both sides.
-  static json::Object scalar_json(const jobs::DiffResult& result) {
-    json::Object out = manifest::scalar_json(*result.scalar);
+  static json::Output::Object scalar_json(const jobs::DiffResult& result) {
+    json::Output::Object out = tools::scalar_json(*result.scalar);
     out.erase("claimed");
-    out.emplace("ours", result.our_bits);
-    out.emplace("theirs", result.scalar->claimed);
+    out.emplace("ours", json::Output::of_hex(result.our_bits));
+    out.emplace("theirs", json::Output::of_hex(result.scalar->claimed));
     return out;
   }
 };

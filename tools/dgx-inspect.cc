@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "dgx/cli/tool.h"
+#include "dgx/core/text.h"
 #include "dgx/jobs/inspect.h"
 #include "dgx/jobs/key.h"
 #include "dgx/jobs/plot.h"
@@ -13,7 +14,10 @@ namespace {
 
 using namespace dgx;
 
-cli::Cell cell_of(const json::Value& value) {
+cli::Cell cell_of(const json::Output& value) {
+  if (value.is_null()) return {value, "-"};
+  if (const double* number = value.as_float()) return {value, decimal(*number)};
+  if (const auto hex = value.hex()) return {value, *hex};
   if (const std::string* text = value.as_string()) return *text;
   if (const bool* yes = value.as_bool()) return *yes;
   if (const std::int64_t* number = value.as_int()) return *number;
@@ -22,7 +26,7 @@ cli::Cell cell_of(const json::Value& value) {
 
 cli::Table table_of(const jobs::Description::Field& field) {
   cli::Table table{field.columns};
-  for (const json::Value& row : *field.value.as_array()) {
+  for (const json::Output& row : *field.value.as_array()) {
     std::vector<cli::Cell> cells;
     for (const std::string& column : field.columns) cells.push_back(cell_of(row.as_object()->at(column)));
     table.rows.push_back(std::move(cells));
@@ -86,10 +90,14 @@ struct Diff {
     out.field("same", found.differences.empty());
     cli::Table table{{"field", "a", "b"}};
     for (const auto& difference : found.differences) {
-      table.rows.push_back({difference.field, difference.a.value_or("-"), difference.b.value_or("-")});
+      table.rows.push_back({difference.field, side(difference.a), side(difference.b)});
     }
     if (!table.rows.empty()) out.field("differences", table);
     return found.differences.empty() ? cli::Verdict::kAccepted : cli::Verdict::kRefuted;
+  }
+
+  static cli::Cell side(const std::optional<std::string>& text) {
+    return cell_of(text ? json::Output(*text) : json::Output());
   }
 };
 

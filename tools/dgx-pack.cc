@@ -89,12 +89,10 @@ cli::Cell values_cell(const bundle::Summary& summary, DType dtype) {
     return is_float ? fmt::format("{:.6g}", value) : fmt::format("{}", static_cast<std::int64_t>(value));
   };
   const auto value = [&](double number) {
-    if (!is_float) return json::Value(static_cast<std::int64_t>(number));
-    return json::Value(fmt::format("{}", static_cast<float>(number)));
+    return is_float ? json::Output(number) : json::Output(static_cast<std::int64_t>(number));
   };
-  return {json::Object{{"least", value(summary.least)},
-                       {"greatest", value(summary.greatest)},
-                       {"mean", fmt::format("{}", summary.mean)}},
+  return {json::Output::Object{
+              {"least", value(summary.least)}, {"greatest", value(summary.greatest)}, {"mean", summary.mean}},
           fmt::format("{} to {}, mean {:.6g}", text(summary.least), text(summary.greatest), summary.mean)};
 }
 
@@ -127,8 +125,11 @@ void print_affines(cli::Out& out, const bundle::DatasetInfo& info) {
     scales.push_back(channel.scale);
     shifts.push_back(channel.shift);
   }
-  out.field("scale", fmt::format("{}", fmt::join(scales, ",")));
-  out.field("shift", fmt::format("{}", fmt::join(shifts, ",")));
+  const auto cell = [](const std::vector<float>& list) {
+    return cli::Cell(json::Output::Array(list.begin(), list.end()), fmt::format("{}", fmt::join(list, ",")));
+  };
+  out.field("scale", cell(scales));
+  out.field("shift", cell(shifts));
 }
 
 void print(cli::Out& out, const jobs::Packed& made, const jobs::PackOptions& options) {

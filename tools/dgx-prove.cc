@@ -1,6 +1,7 @@
 // dgx-prove: commit to a finished run, and open the states that a beacon draws. dgx-prove(1).
 #include "dgx/cli/tool.h"
 #include "dgx/jobs/prove.h"
+#include "loss_cell.h"
 
 namespace {
 
@@ -29,7 +30,7 @@ struct Prove {
     out.field("final", result.proof.final_state);
     out.field("steps", result.proof.steps);
     if (result.proof.diverged) out.field("diverged", true);
-    out.field("loss", static_cast<double>(result.proof.loss.value));
+    out.field("loss", tools::loss_cell(result.proof.loss.value));
     return cli::Verdict::kDone;
   }
 };

@@ -1,6 +1,7 @@
 // dgx-referee: judge a dispute by its transcript. dgx-referee(1).
 #include "dgx/cli/tool.h"
 #include "dgx/jobs/referee.h"
+#include "dispute_json.h"
 
 namespace {
 
@@ -56,7 +57,7 @@ struct Referee {
     if (ruling.claim) out.field("claim", manifest::name_of(*ruling.claim));
     print_outcome(ruling, out);
     out.field("at", manifest::place_json(ruling.at));
-    if (ruling.scalar) out.field("scalar", manifest::scalar_json(*ruling.scalar));
+    if (ruling.scalar) out.field("scalar", tools::scalar_json(*ruling.scalar));
     out.field("words", ruling.words);
     return verdict;
   }

@@ -1,5 +1,4 @@
 // dgx-settle: a market's ledger, its money and its rules. dgx-settle(1).
-#include <fmt/chrono.h>
 #include <fmt/ranges.h>
 
 #include <chrono>
@@ -10,20 +9,12 @@
 #include "dgx/cli/tool.h"
 #include "dgx/core/files.h"
 #include "dgx/jobs/settle.h"
+#include "market_cells.h"
 
 namespace {
 
 using namespace dgx;
-
-/// A time in Unix milliseconds; as text in UTC.
-cli::Cell time_cell(std::int64_t milliseconds) {
-  const std::tm when = fmt::gmtime(static_cast<std::time_t>(milliseconds / 1000));
-  return {json::Value(milliseconds), fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}Z", when, milliseconds % 1000)};
-}
-
-cli::Cell id_cell(const std::optional<Digest>& id) {
-  return id ? cli::Cell(*id) : cli::Cell(json::Value(""), "-");
-}
+using namespace dgx::tools;
 
 void print_summary(cli::Out& out, const jobs::LedgerSummary& summary) {
   if (!summary.torn.empty()) out.warning(summary.torn);
@@ -309,7 +300,7 @@ struct StatusCommand {
                                          const protocol::MarketClock& clock) {
     const protocol::Game& game = record.game;
     const manifest::Challenge& challenge = game.dispute().challenge.body;
-    const cli::Cell none(json::Value(""), "-");
+    const cli::Cell none = no_cell();
     return {record.id(),
             challenge.task,
             fmt::format("{} {} of the {}", name_of(challenge.about), challenge.segment,
@@ -326,7 +317,7 @@ struct StatusCommand {
   static std::vector<cli::Cell> row(const protocol::TaskRecord& record, const protocol::MarketClock& clock) {
     const protocol::Standing stands = protocol::standing(record, clock.now());
     const auto& settlement = record.settlement ? record.settlement : stands.settlement;
-    const cli::Cell none(json::Value(""), "-");
+    const cli::Cell none = no_cell();
     return {record.task.id,
             name_of(stands.state),
             stands.deadline_ms ? time_cell(clock.receipt_time(*stands.deadline_ms)) : none,
@@ -467,7 +458,8 @@ struct Bounds {
                                          : jobs::bounds_of_policy(*policy_path));
     cli::Table bounds{{"name", "value", "policy", "holds", "formula"}};
     for (const protocol::Bound& bound : result.bounds)
-      bounds.rows.push_back({bound.name, bound.value, bound.policy, bound.holds, bound.formula});
+      bounds.rows.push_back(
+          {bound.name, bound_cell(bound.value), bound_cell(bound.policy), bound.holds, bound.formula});
     cli::Table keys{{"key", "value", "default", "low", "high", "meaning"}};
     for (const manifest::PolicyKey& k : manifest::policy_keys())
       keys.rows.push_back({k.name, result.policy.*k.member, k.standard, k.low, k.high, k.meaning});

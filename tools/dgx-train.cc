@@ -7,6 +7,7 @@
 #include "dgx/cli/signals.h"
 #include "dgx/cli/tool.h"
 #include "dgx/jobs/train.h"
+#include "loss_cell.h"
 
 namespace {
 
@@ -84,11 +85,11 @@ class ProfileTables {
   double beside_ = 0;
 };
 
-json::Object object_of(const jobs::Validated& found) {
-  json::Object out{{"step", found.step}};
+json::Output::Object object_of(const jobs::Validated& found) {
+  json::Output::Object out{{"step", found.step}};
   if (found.best_step > 0) out.emplace("best_step", found.best_step);
   const auto add = [&out](const char* name, const std::optional<double>& number) {
-    if (number) out.emplace(name, cli::Cell(*number).value);
+    if (number) out.emplace(name, *number);
   };
   add("loss", found.measures.loss);
   add("accuracy", found.measures.accuracy);
@@ -165,7 +166,7 @@ struct Train {
     DGX_TRY(const jobs::TrainResult result, jobs::train(all, context));
     out.field("steps", result.steps);
     out.field("state", result.state);
-    out.field("loss", static_cast<double>(result.loss));
+    out.field("loss", tools::loss_cell(result.loss));
     out.field("segments", result.segments);
     if (result.resumed_from > 0) out.field("resumed_from", result.resumed_from);
     out.field("seconds", seconds(result.seconds));

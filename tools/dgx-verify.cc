@@ -1,5 +1,6 @@
 // dgx-verify: replay segments of a proof and report the result. dgx-verify(1).
 #include <algorithm>
+#include <charconv>
 
 #include "dgx/cli/tool.h"
 #include "dgx/jobs/beacon.h"
@@ -12,10 +13,15 @@ using namespace dgx;
 /// The most disagreements shown in text; --json has every row.
 constexpr std::ptrdiff_t kMostShown = 16;
 
-json::Value miss_json(const manifest::MissProbability& miss) {
-  return json::Object{{"one_segment", miss.one_segment},
-                      {"one_percent", miss.one_percent},
-                      {"ten_percent", miss.ten_percent}};
+json::Output miss_json(const manifest::MissProbability& miss) {
+  const auto number = [](const std::string& text) {
+    double value = 0;
+    std::from_chars(text.data(), text.data() + text.size(), value);
+    return value;
+  };
+  return json::Output::Object{{"one_segment", number(miss.one_segment)},
+                              {"one_percent", number(miss.one_percent)},
+                              {"ten_percent", number(miss.ten_percent)}};
 }
 
 void print_miss(cli::Out& out, const manifest::MissProbability& miss) {

@@ -1,17 +1,34 @@
 #pragma once
 
-#include "dgx/core/json.h"
+#include "dgx/core/json_output.h"
 #include "dgx/protocol/game.h"
 
 namespace dgx::tools {
 
-/// JSON forms of a dispute as dgx-bisect prints it.
+/// JSON forms of a dispute as dgx-bisect and dgx-referee print it.
 
-[[nodiscard]] inline json::Object decision_json(const protocol::Decision& decision) {
-  json::Object out{
+/// A ruling's scalar operation, each number with its value. The names are the ruling's, but an operand's
+/// `bits` are its `value` here.
+[[nodiscard]] inline json::Output::Object scalar_json(const manifest::JudgedScalar& scalar) {
+  json::Output::Array operands;
+  for (const manifest::ScalarOperand& operand : scalar.operands) {
+    operands.emplace_back(
+        json::Output::Object{{"value", json::Output::of_hex(operand.bits)}, {"from", operand.from}});
+  }
+  json::Output::Object out{{"claimed", json::Output::of_hex(scalar.claimed)},
+                           {"operands", std::move(operands)},
+                           {"operation", scalar.operation},
+                           {"result", json::Output::of_hex(scalar.result)}};
+  if (scalar.index) out.emplace("index", *scalar.index);
+  if (!scalar.place.empty()) out.emplace("place", scalar.place);
+  return out;
+}
+
+[[nodiscard]] inline json::Output::Object decision_json(const protocol::Decision& decision) {
+  json::Output::Object out{
       {"falls", decision.falls}, {"reason", manifest::name_of(decision.reason)}, {"words", decision.words}};
   if (decision.claim) out.emplace("claim", manifest::name_of(*decision.claim));
-  if (decision.scalar) out.emplace("scalar", manifest::scalar_json(*decision.scalar));
+  if (decision.scalar) out.emplace("scalar", tools::scalar_json(*decision.scalar));
   return out;
 }
 

@@ -8,6 +8,7 @@
 #include <cassert>
 #include <cerrno>
 #include <cstdlib>
+#include <limits>
 
 #include "dgx/cli/signals.h"
 #include "progress_bar.h"
@@ -15,8 +16,6 @@
 
 namespace dgx::cli {
 namespace {
-
-constexpr std::int64_t kMaxInteger = std::int64_t{1} << 53;
 
 enum class WriteEnd { kDone, kReaderGone, kFailed };
 
@@ -59,20 +58,14 @@ std::string spaced(std::string_view name) {
 }  // namespace
 
 Cell::Cell(bool yes) : value(yes), text(yes ? "yes" : "no") {}
-Cell::Cell(double number) : value(fmt::format("{}", number)), text(fmt::format("{}", number)) {}
+Cell::Cell(double number) : value(number), text(fmt::format("{}", number)) {}
 Cell::Cell(const Digest& digest) : value(digest.hex()), text(digest.hex()) {}
 Cell::Cell(std::string words) : value(words), text(std::move(words)) {}
 
-Cell Cell::of_signed(std::int64_t number) {
-  const std::string text = std::to_string(number);
-  if (number < -kMaxInteger || number > kMaxInteger) return {json::Value(text), text};
-  return {json::Value(number), text};
-}
-
 Cell Cell::of_unsigned(std::uint64_t number) {
   const std::string text = std::to_string(number);
-  if (number > static_cast<std::uint64_t>(kMaxInteger)) return {json::Value(text), text};
-  return {json::Value(static_cast<std::int64_t>(number)), text};
+  const bool is_signed = number <= static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+  return {is_signed ? json::Output(static_cast<std::int64_t>(number)) : json::Output(text), text};
 }
 
 Out::Out(std::string program, Common common) : program_(std::move(program)), common_(std::move(common)) {
@@ -91,10 +84,10 @@ void Out::field(std::string_view name, Cell cell) {
 }
 
 void Out::field(std::string_view name, Table table) {
-  json::Array rows;
+  json::Output::Array rows;
   for (auto& row : table.rows) {
     assert(row.size() == table.columns.size());
-    json::Object object;
+    json::Output::Object object;
     for (std::size_t i = 0; i < row.size(); ++i) object.insert_or_assign(table.columns[i], row[i].value);
     rows.emplace_back(std::move(object));
   }
@@ -113,14 +106,14 @@ void Out::field(std::string_view name, Table table) {
   entries_.push_back({spaced(name), table_text(table, 2), true});
 }
 
-void Out::json_field(std::string_view name, json::Value value) {
-  const json::Array* const array = value.as_array();
+void Out::json_field(std::string_view name, json::Output value) {
+  const json::Output::Array* const array = value.as_array();
   const bool rows =
-      array != nullptr && std::any_of(array->begin(), array->end(), [](const json::Value& item) {
+      array != nullptr && std::any_of(array->begin(), array->end(), [](const json::Output& item) {
         return item.as_object() != nullptr || item.as_array() != nullptr;
       });
   const bool block = rows || (value.as_object() != nullptr && !value.as_object()->empty());
-  const json::Value told = named(value);
+  const json::Output told = named(value);
   entries_.push_back({spaced(name), block ? block_text(told, 2) : scalar_text(told), block});
   object_.insert_or_assign(std::string(name), std::move(value));
 }
@@ -130,16 +123,16 @@ std::string Out::named(const std::string& text) const {
   return known == names_.end() ? text : fmt::format("{} ({})", known->second, text);
 }
 
-json::Value Out::named(const json::Value& value) const {
+json::Output Out::named(const json::Output& value) const {
   if (names_.empty()) return value;
   if (const std::string* const text = value.as_string()) return named(*text);
-  if (const json::Array* const array = value.as_array()) {
-    json::Array out;
-    for (const json::Value& item : *array) out.push_back(named(item));
+  if (const json::Output::Array* const array = value.as_array()) {
+    json::Output::Array out;
+    for (const json::Output& item : *array) out.push_back(named(item));
     return out;
   }
-  if (const json::Object* const object = value.as_object()) {
-    json::Object out;
+  if (const json::Output::Object* const object = value.as_object()) {
+    json::Output::Object out;
     for (const auto& [key, item] : *object) out.emplace(named(key), named(item));
     return out;
   }
@@ -161,7 +154,7 @@ Status Out::output(const std::string& path, std::string_view content) {
 void Out::next() {
   progress_->finish();
   if (common_.json) {
-    if (!object_.empty()) write(json::Value(std::exchange(object_, {})).dump() + "\n");
+    if (!object_.empty()) write(json::Output(std::exchange(object_, {})).dump() + "\n");
     entries_.clear();
     return;
   }

@@ -11,10 +11,10 @@ namespace {
 
 std::string spaces(std::size_t count) { return std::string(count, ' '); }
 
-bool is_block(const json::Value& value) {
-  const json::Array* const array = value.as_array();
+bool is_block(const json::Output& value) {
+  const json::Output::Array* const array = value.as_array();
   if (array != nullptr) {
-    return std::any_of(array->begin(), array->end(), [](const json::Value& item) {
+    return std::any_of(array->begin(), array->end(), [](const json::Output& item) {
       return item.as_array() != nullptr || item.as_object() != nullptr;
     });
   }
@@ -40,23 +40,25 @@ std::string with_decimal(std::string_view text) {
   return decimal ? fmt::format("{} ({})", text, *decimal) : std::string(text);
 }
 
-std::string scalar_text(const json::Value& value) {
+std::string scalar_text(const json::Output& value) {
   if (const bool* const yes = value.as_bool()) return *yes ? "yes" : "no";
   if (const std::int64_t* const number = value.as_int()) return std::to_string(*number);
+  if (const double* const number = value.as_float()) return decimal(*number);
+  if (const auto hex = value.hex()) return with_decimal(*hex);
   if (const std::string* const words = value.as_string()) return with_decimal(shortened(*words));
   std::vector<std::string> items;
-  if (const json::Array* const array = value.as_array()) {
-    for (const json::Value& item : *array) items.push_back(scalar_text(item));
+  if (const json::Output::Array* const array = value.as_array()) {
+    for (const json::Output& item : *array) items.push_back(scalar_text(item));
   }
   return items.empty() ? "none" : fmt::format("{}", fmt::join(items, " "));
 }
 
-std::string block_text(const json::Value& value, int indent) {
+std::string block_text(const json::Output& value, int indent) {
   const std::string margin = spaces(static_cast<std::size_t>(indent));
   if (!is_block(value)) return margin + scalar_text(value) + "\n";
   std::string out;
-  if (const json::Array* const array = value.as_array()) {
-    for (const json::Value& item : *array) {
+  if (const json::Output::Array* const array = value.as_array()) {
+    for (const json::Output& item : *array) {
       std::string lines = block_text(item, indent + 2);
       lines[static_cast<std::size_t>(indent)] = '-';
       out += lines;

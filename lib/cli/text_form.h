@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "dgx/cli/out.h"
-#include "dgx/core/json.h"
+#include "dgx/core/json_output.h"
 #include "dgx/core/text.h"
 
 namespace dgx::cli {
@@ -15,8 +15,8 @@ namespace dgx::cli {
 
 /// scalar_text(): a scalar on one line, of a text beyond 1,024 bytes only the beginning (in tables, too).
 /// block_text(): arrays and objects as indented lines, each ending in a newline.
-[[nodiscard]] std::string scalar_text(const json::Value& value);
-[[nodiscard]] std::string block_text(const json::Value& value, int indent);
+[[nodiscard]] std::string scalar_text(const json::Output& value);
+[[nodiscard]] std::string block_text(const json::Output& value, int indent);
 /// Header and rows in aligned columns, numbers to the right, each line ending in a newline.
 [[nodiscard]] std::string table_text(const Table& table, int indent);
 

@@ -7,6 +7,10 @@
 namespace dgx::cli {
 namespace {
 
+/// The version of what programs print with --json, dgx(7), JSON. It changes when a field changes its type or
+/// its name.
+constexpr int kJsonVersion = 2;
+
 /// The version of every format this release reads and writes, by the page that defines it.
 json::Object formats() {
   return {{"dgx-bundle", 2}, {"dgx-ledger", 2}, {"dgx-manifest", 2}, {"dgx-numerics", 1}, {"dgx-program", 1}};
@@ -28,6 +32,7 @@ json::Object libraries() {
 
 void print_version(Out& out) {
   out.field("version", dgx::version());
+  out.field("json", kJsonVersion);
   out.field("formats", json::Value(formats()));
   out.field("libraries", json::Value(libraries()));
 }

@@ -49,28 +49,27 @@ bool is_hidden(std::uint32_t code) {
 
 bool is_hex_digit(char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); }
 
-/// The decimal of a number's bits; nullopt unless there are as many digits as a number has.
-std::optional<std::string> decimal_of_bits(std::string_view digits) {
+using Number = std::variant<std::int64_t, double>;
+
+/// A number's bits; nullopt unless there are as many digits as a number has.
+std::optional<Number> number_of_bits(std::string_view digits) {
   std::uint64_t bits = 0;
   std::from_chars(digits.data(), digits.data() + digits.size(), bits, 16);
   switch (digits.size()) {
-    case 2: return std::to_string(bits);
-    case 8: return fmt::format("{}", std::bit_cast<float>(static_cast<std::uint32_t>(bits)));
-    case 16: return std::to_string(std::bit_cast<std::int64_t>(bits));
+    case 2: return Number(static_cast<std::int64_t>(bits));
+    case 8: return Number(static_cast<double>(std::bit_cast<float>(static_cast<std::uint32_t>(bits))));
+    case 16: return Number(std::bit_cast<std::int64_t>(bits));
     default: return std::nullopt;
   }
 }
 
-/// The decimal of a hex float without its sign and "0x".
-std::optional<std::string> decimal_of_float(std::string_view digits, bool negative) {
+/// A hex float without its sign and "0x".
+std::optional<Number> number_of_float(std::string_view digits, bool negative) {
   double value = 0;
   const char* const end = digits.data() + digits.size();
   const auto parsed = std::from_chars(digits.data(), end, value, std::chars_format::hex);
   if (parsed.ec != std::errc() || parsed.ptr != end) return std::nullopt;
-  if (negative) value = -value;
-  const bool narrows = std::abs(value) <= std::numeric_limits<float>::max() &&
-                       static_cast<double>(static_cast<float>(value)) == value;
-  return narrows ? fmt::format("{}", static_cast<float>(value)) : fmt::format("{}", value);
+  return Number(negative ? -value : value);
 }
 
 }  // namespace
@@ -105,14 +104,27 @@ std::string grouped(std::int64_t number) {
   return out;
 }
 
-std::optional<std::string> decimal_of_hex(std::string_view text) {
+std::string decimal(double number) {
+  const bool narrows = std::abs(number) <= std::numeric_limits<float>::max() &&
+                       static_cast<double>(static_cast<float>(number)) == number;
+  return narrows ? fmt::format("{}", static_cast<float>(number)) : fmt::format("{}", number);
+}
+
+std::optional<std::variant<std::int64_t, double>> number_of_hex(std::string_view text) {
   const bool negative = text.starts_with('-');
   if (negative) text.remove_prefix(1);
   if (!text.starts_with("0x")) return std::nullopt;
   text.remove_prefix(2);
   if (text.empty() || !is_hex_digit(text.front())) return std::nullopt;  // from_chars() takes another sign
-  if (!negative && std::all_of(text.begin(), text.end(), is_hex_digit)) return decimal_of_bits(text);
-  return text.find('p') == std::string_view::npos ? std::nullopt : decimal_of_float(text, negative);
+  if (!negative && std::all_of(text.begin(), text.end(), is_hex_digit)) return number_of_bits(text);
+  return text.find('p') == std::string_view::npos ? std::nullopt : number_of_float(text, negative);
+}
+
+std::optional<std::string> decimal_of_hex(std::string_view text) {
+  const auto number = number_of_hex(text);
+  if (!number) return std::nullopt;
+  const double* const real = std::get_if<double>(&*number);
+  return real != nullptr ? decimal(*real) : std::to_string(std::get<std::int64_t>(*number));
 }
 
 }  // namespace dgx

@@ -103,11 +103,11 @@ def check(bench, name, data, words, network, labels):
     output = network(net)
     losses = -np.log(np.take_along_axis(softmax(output), labels[..., None], -1)[..., 0])
     bench.check(net.used == set(net.weights), f"{name}: entries that the definition does not use: {sorted(set(net.weights) - net.used)}")
-    bench.check(abs(losses.mean() - float(found["loss"])) < 1e-4 * losses.mean(), f"{name}: loss {found['loss']}, not {losses.mean()}")
+    bench.check(abs(losses.mean() - found["loss"]) < 1e-4 * losses.mean(), f"{name}: loss {found['loss']}, not {losses.mean()}")
     hits = (output.argmax(-1) == labels).mean()
-    bench.check(abs(hits - float(found["accuracy"])) < 2 / labels.size, f"{name}: accuracy {found['accuracy']}, not {hits}")
+    bench.check(abs(hits - found["accuracy"]) < 2 / labels.size, f"{name}: accuracy {found['accuracy']}, not {hits}")
     if labels.ndim > 1:
-        bench.check(abs(math.log(float(found["perplexity"])) - float(found["loss"])) < 1e-9, f"{name}: perplexity")
+        bench.check(abs(math.log(found["perplexity"]) - found["loss"]) < 1e-9, f"{name}: perplexity")
 
 
 def main():

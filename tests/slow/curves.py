@@ -272,7 +272,7 @@ def main():
         eager = train_eagerly(bench, subject)
         last = len(exact) // 20
         a, b = exact[-last:].mean(), eager[-last:].mean()
-        accuracy = float(score["accuracy"]) if score else None
+        accuracy = score["accuracy"] if score else None
         failed |= abs(a / b - 1) > (0.01 if subject.name == "gpt" else 0.1) or (accuracy is not None and accuracy < subject.accuracy)
         rows.append(f"| {subject.title} | {len(exact)} | {a:.4f} | {b:.4f} | {100 * (a / b - 1):+.2f} % | {'' if accuracy is None else f'{accuracy:.4f}'} | `{done['state'][:16]}…` |")
         curves.append((subject, exact, eager))

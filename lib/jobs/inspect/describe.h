@@ -8,8 +8,6 @@ namespace dgx::jobs {
 
 /// A 64-bit number in JSON: beyond 2^53 as a decimal string.
 [[nodiscard]] json::Value json_number(std::int64_t number);
-/// The shortest decimal that reads back as the same float.
-[[nodiscard]] std::string decimal(float number);
 
 /// describe() for a bundle, a run and a text file.
 [[nodiscard]] Result<Description> describe_bundle(const std::string& path, Recompute recompute, int threads);

@@ -18,8 +18,6 @@ json::Value json_number(std::int64_t number) {
   return number;
 }
 
-std::string decimal(float number) { return fmt::format("{}", number); }
-
 namespace {
 
 json::Object field_type(DType dtype, const Shape& shape, const std::optional<bundle::IntegerRange>& range) {
@@ -28,6 +26,9 @@ json::Object field_type(DType dtype, const Shape& shape, const std::optional<bun
   return out;
 }
 
+/// A number whose bits count.
+json::Output exactly(float number) { return json::Output::of_hex(program::hex_float(number)); }
+
 Result<Description> describe_dataset(const std::string& path, Recompute recompute, int threads) {
   DGX_TRY(const bundle::DatasetInfo info, bundle::read_dataset_info(path));
   Description out{"dataset",
@@ -35,17 +36,17 @@ Result<Description> describe_dataset(const std::string& path, Recompute recomput
                    {"digest", info.digest.hex()},
                    {"x", field_type(info.x_dtype, info.x_shape, info.x_range)},
                    {"y", field_type(info.y_dtype, info.y_shape, info.y_range)},
-                   {"scale", program::hex_float(info.scale)},
-                   {"shift", program::hex_float(info.shift)}},
+                   {"scale", exactly(info.scale)},
+                   {"shift", exactly(info.shift)}},
                   {},
                   {}};
   if (!info.classes.empty())
     out.fields.push_back({"classes", json::Array(info.classes.begin(), info.classes.end())});
   if (!info.channels.empty()) {
-    json::Array rows;
+    json::Output::Array rows;
     for (const bundle::Affine& channel : info.channels) {
-      rows.emplace_back(json::Object{{"scale", program::hex_float(channel.scale)},
-                                     {"shift", program::hex_float(channel.shift)}});
+      rows.emplace_back(
+          json::Output::Object{{"scale", exactly(channel.scale)}, {"shift", exactly(channel.shift)}});
     }
     out.fields.push_back({"channels", std::move(rows), {"scale", "shift"}});
   }
@@ -79,7 +80,7 @@ Result<Description> describe_state(const std::string& path, Recompute recompute,
   out.fields.push_back({"step", json_number(step)});
   const Entry* loss = find_entry(stored.state, "loss");
   if (loss != nullptr && loss->tensor.dtype() == DType::kF32 && loss->tensor.count() == 1) {
-    out.fields.push_back({"loss", decimal(loss->tensor.as<float>()[0])});
+    out.fields.push_back({"loss", loss->tensor.as<float>()[0]});
   }
   out.fields.push_back({"digest", stored.digests.state.hex()});
   std::size_t bytes = 0;
@@ -178,24 +179,25 @@ Result<Description> describe_run(const std::string& folder, Recompute recompute,
                    {"state", index.checkpoints.back().digest.hex()}},
                   {},
                   {}};
-  if (!index.losses.empty()) out.fields.push_back({"loss", decimal(index.losses.back())});
+  if (!index.losses.empty()) out.fields.push_back({"loss", index.losses.back()});
   BestRow best;
   DGX_CHECK(read_log(folder, kValidationFormat, [&best](LogRow row) { return best.take(row), true; }));
   if (best.step > 0) {
     out.fields.push_back({"best_step", json_number(best.step)});
-    out.fields.push_back({"best_validation_loss", fmt::format("{}", best.loss)});
+    out.fields.push_back({"best_validation_loss", best.loss});
   }
   if (!index.header.drill.empty()) out.fields.push_back({"drill", index.header.drill});
-  json::Array rows;
+  json::Output::Array rows;
   std::int64_t kept = 0;
   for (std::int64_t i = 0; i <= index.segments(); ++i) {
     const bundle::Checkpoint& checkpoint = index.checkpoints[static_cast<std::size_t>(i)];
     const auto losses = i > 0 ? index.losses_of(i - 1) : std::span<const float>();
-    rows.emplace_back(json::Object{{"checkpoint", json_number(i)},
-                                   {"step", json_number(checkpoint.step)},
-                                   {"digest", checkpoint.digest.hex()},
-                                   {"kept", checkpoint.kept},
-                                   {"loss", losses.empty() ? "" : decimal(losses.back())}});
+    rows.emplace_back(
+        json::Output::Object{{"checkpoint", i},
+                             {"step", checkpoint.step},
+                             {"digest", checkpoint.digest.hex()},
+                             {"kept", checkpoint.kept},
+                             {"loss", losses.empty() ? json::Output() : json::Output(losses.back())}});
     if (!checkpoint.kept) continue;
     ++kept;
     if (recompute == Recompute::kYes) {

@@ -139,14 +139,15 @@ struct DisputeWords {
 };
 
 /// Adds the column "about" to a table of statements if any of `words` is not empty.
-void add_about(const std::vector<std::string>& words, json::Array& rows, std::vector<std::string>& columns) {
+void add_about(const std::vector<std::string>& words, json::Output::Array& rows,
+               std::vector<std::string>& columns) {
   if (std::all_of(words.begin(), words.end(), [](const std::string& one) { return one.empty(); })) return;
   for (std::size_t i = 0; i < rows.size(); ++i)
-    rows[i].as_object()->emplace("about", words[i].empty() ? "-" : words[i]);
+    rows[i].as_object()->emplace("about", words[i].empty() ? json::Output() : json::Output(words[i]));
   columns.emplace_back("about");
 }
 
-json::Object statement_row(const manifest::Signed<manifest::Body>& statement) {
+json::Output::Object statement_row(const manifest::Signed<manifest::Body>& statement) {
   return {{"kind", manifest::name_of(manifest::kind_of(statement.body))},
           {"id", statement.id.hex()},
           {"signer", statement.key_id.hex()}};
@@ -166,10 +167,10 @@ Result<Description> describe_ledger(const std::string& path, Recompute recompute
                   {},
                   {}};
   if (!log.torn.empty()) out.fields.push_back({"torn", log.torn});
-  json::Array rows;
+  json::Output::Array rows;
   std::vector<std::string> abouts;
   for (const ledger::Entry& entry : log.entries) {
-    json::Object row = statement_row(entry.statement);
+    json::Output::Object row = statement_row(entry.statement);
     abouts.push_back(std::visit(DisputeWords{}, entry.statement.body));
     row.emplace("entry", json_number(static_cast<std::int64_t>(rows.size())));
     row.emplace("time", time_text(entry.milliseconds));
@@ -185,7 +186,7 @@ Result<Description> describe_ledger(const std::string& path, Recompute recompute
 Result<Description> describe_statements(const std::string& path, const std::string& text, Recompute recompute,
                                         const JobContext& context) {
   DGX_TRY(const manifest::Trust trust, trust_of(context));
-  json::Array rows;
+  json::Output::Array rows;
   std::vector<std::string> abouts;
   std::vector<manifest::Kind> kinds;
   for (const std::string_view line : program::lines_of(text)) {

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <map>
 
+#include "dgx/core/text.h"
 #include "dgx/ledger/ledger.h"
 #include "inspect/describe.h"
 
@@ -31,26 +32,28 @@ struct Leaves {
   }
 };
 
-std::string text_of(const json::Value& value) {
+std::string text_of(const json::Output& value) {
   if (const std::string* text = value.as_string()) return *text;
+  if (const double* number = value.as_float()) return decimal(*number);
+  if (const auto hex = value.hex()) return *hex;
   return value.dump();
 }
 
 /// Adds every scalar of a JSON value: members as PATH.NAME, elements as PATH[INDEX].
-void flatten(const std::string& path, const json::Value& value, Leaves& leaves) {
-  if (const json::Object* object = value.as_object()) {
+void flatten(const std::string& path, const json::Output& value, Leaves& leaves) {
+  if (const json::Output::Object* object = value.as_object()) {
     for (const auto& [key, item] : *object) flatten(path + "." + key, item, leaves);
-  } else if (const json::Array* array = value.as_array()) {
+  } else if (const json::Output::Array* array = value.as_array()) {
     for (std::size_t i = 0; i < array->size(); ++i)
       flatten(fmt::format("{}[{}]", path, i), (*array)[i], leaves);
-  } else {
+  } else if (!value.is_null()) {
     leaves.texts.emplace(path, text_of(value));
     leaves.order.push_back(path);
   }
 }
 
 /// Appends the differences in one field: first a's paths in its order, then those only in b.
-void compare_field(const std::string& name, const json::Value& a, const json::Value& b, Comparison& out) {
+void compare_field(const std::string& name, const json::Output& a, const json::Output& b, Comparison& out) {
   Leaves ours;
   Leaves theirs;
   flatten(name, a, ours);
@@ -63,7 +66,7 @@ void compare_field(const std::string& name, const json::Value& a, const json::Va
   }
 }
 
-const json::Value* field_of(const Description& description, const std::string& name) {
+const json::Output* field_of(const Description& description, const std::string& name) {
   const auto found = std::find_if(description.fields.begin(), description.fields.end(),
                                   [&](const Description::Field& field) { return field.name == name; });
   return found == description.fields.end() ? nullptr : &found->value;
@@ -85,10 +88,10 @@ Result<Comparison> compare(const std::string& a, const std::string& b, const Job
   if (ours.kind != theirs.kind)
     return malformed(fmt::format("{} is a {}, {} is a {}", a, ours.kind, b, theirs.kind));
   Comparison out{ours.kind, {}};
-  const json::Value nothing{json::Array()};
+  const json::Output nothing{json::Output::Array()};
   for (const Description::Field& field : ours.fields) {
     if (field.name == "id") continue;
-    const json::Value* other = field_of(theirs, field.name);
+    const json::Output* other = field_of(theirs, field.name);
     compare_field(field.name, field.value, other != nullptr ? *other : nothing, out);
   }
   for (const Description::Field& field : theirs.fields) {

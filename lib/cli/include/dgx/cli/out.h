@@ -12,7 +12,7 @@
 
 #include "dgx/core/bytes.h"
 #include "dgx/core/job_context.h"
-#include "dgx/core/json.h"
+#include "dgx/core/json_output.h"
 #include "dgx/core/result.h"
 
 namespace dgx::cli {
@@ -30,11 +30,12 @@ struct Common {
 
 /// One printed value: as JSON, and as the text that people read.
 struct Cell {
-  json::Value value;
+  json::Output value;
   std::string text;
 
   template <std::signed_integral T>
-  Cell(T number) : Cell(of_signed(number)) {}  // NOLINT: implicit by design, as below
+  Cell(T number)  // NOLINT: implicit by design, as below
+      : Cell(json::Output(static_cast<std::int64_t>(number)), std::to_string(number)) {}
   template <std::unsigned_integral T>
   Cell(T number) : Cell(of_unsigned(number)) {}               // NOLINT
   Cell(bool yes);                                             // NOLINT
@@ -44,10 +45,9 @@ struct Cell {
   Cell(std::string_view words) : Cell(std::string(words)) {}  // NOLINT
   Cell(const char* words) : Cell(std::string(words)) {}       // NOLINT
   /// A value that reads differently in text ("1.3 GB" for a number of bytes).
-  Cell(json::Value json_value, std::string words) : value(std::move(json_value)), text(std::move(words)) {}
+  Cell(json::Output json_value, std::string words) : value(std::move(json_value)), text(std::move(words)) {}
 
  private:
-  static Cell of_signed(std::int64_t number);
   static Cell of_unsigned(std::uint64_t number);
 };
 
@@ -59,9 +59,7 @@ struct Table {
 };
 
 /// All output of a program. Results go to standard output, as `name: value` lines or, with --json, as one
-/// canonical JSON object a line; messages go to standard error only. Floating-point numbers are JSON strings
-/// with their shortest decimal form, and integers beyond 2^53 decimal strings, since JSON readers would round
-/// both.
+/// JSON object a line (json::Output); messages go to standard error only.
 ///
 /// A result is gathered and printed at its end (the program's, or next()), so that text can be aligned, and a
 /// program that fails prints no partial result.
@@ -79,8 +77,10 @@ class Out {
   void field(std::string_view name, Table table);
   /// JSON arrays and objects, nested at will; text indents them.
   template <class T>
-  requires std::same_as<T, json::Value> || std::same_as<T, json::Array> || std::same_as<T, json::Object>
-  void field(std::string_view name, T value) { json_field(name, json::Value(std::move(value))); }
+  requires std::same_as<T, json::Output> || std::same_as<T, json::Output::Array> ||
+      std::same_as<T, json::Output::Object> || std::same_as<T, json::Value> || std::same_as<T, json::Array> ||
+      std::same_as<T, json::Object>
+  void field(std::string_view name, T value) { json_field(name, json::Output(std::move(value))); }
   /// An optional value; if empty, absent in JSON and "none" in text.
   template <class T>
   void field(std::string_view name, const std::optional<T>& value) {
@@ -131,10 +131,10 @@ class Out {
     std::string text;
     bool block = false;  ///< text is lines of its own, printed below the name
   };
-  void json_field(std::string_view name, json::Value value);
+  void json_field(std::string_view name, json::Output value);
   /// A text, or each text and key inside a value, with the names of the keys that they are.
   [[nodiscard]] std::string named(const std::string& text) const;
-  [[nodiscard]] json::Value named(const json::Value& value) const;
+  [[nodiscard]] json::Output named(const json::Output& value) const;
   void none(std::string_view name);
   void talk(std::string_view kind, std::string_view text);
   void write(std::string_view text);
@@ -144,7 +144,7 @@ class Out {
   Common common_;
   std::map<std::string, std::string> names_;  ///< by key id
   std::vector<Entry> entries_;
-  json::Object object_;
+  json::Output::Object object_;
   bool first_ = true;
   std::optional<Error> failure_;
   std::unique_ptr<Progress> progress_;

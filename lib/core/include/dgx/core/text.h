@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <variant>
 
 namespace dgx {
 
@@ -24,12 +25,15 @@ enum class Newlines { kEscape, kKeep };
 /// 1234567 as "1,234,567".
 [[nodiscard]] std::string grouped(std::int64_t number);
 
-/// The decimal of a number in hex, for people; nullopt for any other text. A number is either bits, as
-/// rulings have them ("0x" and 8 digits for a binary32, 16 for a two's complement integer, 2 for a byte), or
-/// a hex float: "0x1.8p3", "-0x1p-149".
-///
-/// The decimal is the shortest that reads back as the same binary32 or, for a hex float that is not a
-/// binary32, as the same binary64.
+/// The shortest decimal that reads back as the same binary32 or, for a number that is not one, as the same
+/// binary64.
+[[nodiscard]] std::string decimal(double number);
+
+/// A number in hex, exactly; nullopt for any other text. It is either bits, as rulings have them ("0x" and 8
+/// digits for a binary32, 16 for a two's complement integer, 2 for a byte), or a hex float: "0x1.8p3",
+/// "-0x1p-149".
+[[nodiscard]] std::optional<std::variant<std::int64_t, double>> number_of_hex(std::string_view text);
+/// The same as decimal(), for people.
 [[nodiscard]] std::optional<std::string> decimal_of_hex(std::string_view text);
 
 }  // namespace dgx

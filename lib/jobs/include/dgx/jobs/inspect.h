@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "dgx/core/job_context.h"
-#include "dgx/core/json.h"
+#include "dgx/core/json_output.h"
 #include "dgx/core/result.h"
 
 namespace dgx::jobs {
@@ -15,7 +15,7 @@ namespace dgx::jobs {
 struct Description {
   struct Field {
     std::string name;
-    json::Value value;
+    json::Output value;
     /// If not empty, `value` is a table: an array of objects with these keys.
     std::vector<std::string> columns = {};
   };
