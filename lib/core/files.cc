@@ -298,7 +298,7 @@ Result<FileLock> FileLock::take(int descriptor, const std::string& path) {
   while (::flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
     if (errno == EINTR) continue;
     if (errno != EWOULDBLOCK) return errno_error(path, "lock");
-    return Error{ErrorCode::kCannotCreate, fmt::format("{}: another process is writing here", path),
+    return Error{ErrorCode::kLocked, fmt::format("{}: another process is writing here", path),
                  "wait until it ends"};
   }
   return lock;

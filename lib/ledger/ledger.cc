@@ -304,7 +304,7 @@ Result<Writer::Addition> Writer::prepare(std::vector<Signed<Body>> statements,
   const std::int64_t now = std::max(milliseconds, log_.now());
   for (Signed<Body>& statement : statements) {
     if (contains(statement.id) || !out.ids.insert(statement.id).second)
-      return usage_error(
+      return not_allowed(
           fmt::format("{}: statement {} is already in the ledger", path_, statement.id.brief()));
     DGX_CHECK(check_tree_head(log_, out.tree, statement));
     Entry entry{std::move(statement), now};
@@ -329,7 +329,7 @@ Status Writer::write(const Addition& addition) const {
   const std::size_t longer =
       std::max(bytes_.ledger + addition.lines.size(), bytes_.receipts + addition.receipt_lines.size());
   if (longer > most_bytes_) {
-    return usage_error(fmt::format("{}: would have {} bytes, at most {} allowed", path_, longer, most_bytes_),
+    return not_allowed(fmt::format("{}: would have {} bytes, at most {} allowed", path_, longer, most_bytes_),
                        "start another ledger with dgx-settle init");
   }
   DGX_TRY(const std::size_t ledger_bytes, size_of(path_));

@@ -47,13 +47,13 @@ Status check_new(const TaskRecord& record, const Ends& ends, const manifest::Cha
     const manifest::Challenge& other = game.game.dispute().challenge.body;
     if (other.verdict != challenge.verdict) continue;
     if (ends[i] && ends[i]->result == GameResult::kFalls) {
-      return usage_error(fmt::format("the {} has already fallen, in game {}",
+      return not_allowed(fmt::format("the {} has already fallen, in game {}",
                                      challenge.verdict ? "verdict" : "proof", game.id().brief()));
     }
     const bool same = other.about == challenge.about && other.segment == challenge.segment &&
                       other.chunk == challenge.chunk;
     if (!ends[i] && same && game.game.dispute().challenger() == challenger)
-      return usage_error(
+      return not_allowed(
           fmt::format("its signer already has an open game about the same, {}", game.id().brief()));
   }
   return {};

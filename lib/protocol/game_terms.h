@@ -11,8 +11,8 @@ struct GameTerms {
   bool counted = true;  ///< raises the bond of the next one
 };
 
-/// The terms on which `challenger` may challenge now (dgx-protocol(7), "Games"). kUsage if the statement has
-/// fallen already, or the same key has an open game about the same thing.
+/// The terms on which `challenger` may challenge now (dgx-protocol(7), "Games"). kNotAllowed if the statement
+/// has fallen already, or the same key has an open game about the same thing.
 [[nodiscard]] Result<GameTerms> terms_of(const TaskRecord& record, const manifest::Challenge& challenge,
                                          const Digest& challenger, std::int64_t now);
 

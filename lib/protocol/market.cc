@@ -15,7 +15,7 @@ Status check_pause(const manifest::Signed<manifest::Body>& statement, bool must)
   const bool is = head != nullptr && head->pause;
   if (is == must) return {};
   if (is) return malformed("pause: the operator was not away, or nothing waited");
-  return usage_error("the ledger was silent for more than two heartbeats while a deadline ran",
+  return not_allowed("the ledger was silent for more than two heartbeats while a deadline ran",
                      "if the clock is right, --after-pause records the pause and moves every deadline");
 }
 
@@ -41,7 +41,7 @@ Status Market::apply(const manifest::Signed<manifest::Body>& statement, std::int
   if (first && !std::holds_alternative<manifest::LedgerPolicy>(statement.body)) {
     return malformed(where + ": the first statement must be the operator's policy");
   }
-  if (state_.seen.contains(statement.id)) return usage_error(where + ": is already in the ledger");
+  if (state_.seen.contains(statement.id)) return not_allowed(where + ": is already in the ledger");
   // The rules see market time: at an entry that ends a pause it is still that of the entry before.
   const bool pause = is_pause(milliseconds);
   Status status = check_pause(statement, pause);

@@ -171,7 +171,7 @@ Bonds bonds_of(const Task& task) {
 Status check_least(const manifest::Withdrawal& withdrawal, const manifest::Policy& policy,
                    std::int64_t balance) {
   if (withdrawal.amount >= policy.challenger_bond || withdrawal.amount == balance) return {};
-  return usage_error(fmt::format("a withdrawal must be at least {}, or all that the account has, which is {}",
+  return not_allowed(fmt::format("a withdrawal must be at least {}, or all that the account has, which is {}",
                                  policy.challenger_bond, balance));
 }
 

@@ -431,7 +431,7 @@ Player::Player(const program::Program& program, Party& party)
 Player::~Player() = default;
 
 Result<std::optional<Message>> Player::next(const Game& game) {
-  if (game.decision()) return usage_error("the game is over");
+  if (game.decision()) return not_allowed("the game is over");
   return std::visit([&](const auto& stage) { return next_in(*view_, game, stage); }, game.state().stage);
 }
 

@@ -27,7 +27,7 @@ Status check_balance(const MarketState& market, const std::string& account, std:
                      std::string_view what) {
   const std::int64_t balance = balance_of(market, account);
   if (balance >= amount) return {};
-  return usage_error(
+  return not_allowed(
       fmt::format("account {} has {}, {} needs {}", account.substr(0, 12), balance, what, amount),
       "log a deposit first");
 }
@@ -35,13 +35,13 @@ Status check_balance(const MarketState& market, const std::string& account, std:
 Status check_state(const TaskRecord& record, std::int64_t now, std::initializer_list<TaskState> allowed) {
   const TaskState state = standing(record, now).state;
   if (std::find(allowed.begin(), allowed.end(), state) != allowed.end()) return {};
-  return usage_error(
+  return not_allowed(
       fmt::format("task {} is {}", record.task.id.brief(), name_of(state)),
       state == TaskState::kDue ? "its deadline has passed; settle it with dgx-settle run" : "");
 }
 
 Status check_about(const TaskRecord& record, const Digest& proof) {
-  if (!record.proof) return usage_error(fmt::format("task {} has no proof yet", record.task.id.brief()));
+  if (!record.proof) return not_allowed(fmt::format("task {} has no proof yet", record.task.id.brief()));
   if (record.proof->id == proof) return {};
   return malformed(
       fmt::format("is about proof {}, the task's is {}", proof.brief(), record.proof->id.brief()));
@@ -50,8 +50,8 @@ Status check_about(const TaskRecord& record, const Digest& proof) {
 Result<TaskRecord*> record_of(MarketState& market, const Digest& task) {
   const auto found = market.tasks.find(task);
   if (found == market.tasks.end())
-    return usage_error(fmt::format("task {} is not in the ledger", task.brief()));
-  if (found->second.settlement) return usage_error(fmt::format("task {} is settled", task.brief()));
+    return not_allowed(fmt::format("task {} is not in the ledger", task.brief()));
+  if (found->second.settlement) return not_allowed(fmt::format("task {} is settled", task.brief()));
   return &found->second;
 }
 
@@ -66,7 +66,7 @@ void transfer(MarketState& market, const std::string& from, const std::string& t
 }
 
 Status apply(MarketState& market, const Entry& entry, const manifest::LedgerPolicy& first) {
-  if (market.policy) return usage_error("the ledger already has its policy");
+  if (market.policy) return not_allowed("the ledger already has its policy");
   market.policy = first.policy;
   market.operator_id = entry.signer();
   market.ledger = entry.statement.id;
@@ -77,7 +77,7 @@ Status apply(MarketState& market, const Entry& entry, const manifest::Deposit& d
   DGX_CHECK(check_operator(entry));
   DGX_CHECK(check_ledger(market, deposit.ledger));
   // The sum of all money stays an exact JSON number.
-  if (deposit.amount > manifest::kMaxInteger - market.deposited) return usage_error("deposits exceed 2^53");
+  if (deposit.amount > manifest::kMaxInteger - market.deposited) return not_allowed("deposits exceed 2^53");
   market.deposited += deposit.amount;
   market.accounts[deposit.account.hex()] += deposit.amount;
   return {};
@@ -103,7 +103,7 @@ Status apply(MarketState& market, const Entry& entry, const manifest::TreeHead& 
 }
 
 Status apply(MarketState&, const Entry&, const manifest::Receipt&) {
-  return usage_error("a receipt is not an entry", "receipts are kept next to the ledger");
+  return malformed("a receipt is not an entry", "receipts are kept next to the ledger");
 }
 
 }  // namespace dgx::protocol

@@ -18,7 +18,7 @@
 ///
 /// A rule checks everything first and changes the state last, so one that returns an error has changed
 /// nothing. The order of its checks is part of its contract: the first that fails is the one its signer
-/// reads. Errors are kUsage (not now, or not with this balance), kUnauthorised (the wrong signer) and
+/// reads. Errors are kNotAllowed (not now, or not with this balance), kUnauthorised (the wrong signer) and
 /// kMalformed (contradicts what it refers to).
 namespace dgx::protocol {
 
@@ -74,17 +74,17 @@ struct Entry {
 /// kMalformed unless `ledger` is this one. Tasks, deposits, withdrawals and heads name the one ledger in
 /// which they count; everything else belongs to a task.
 [[nodiscard]] Status check_ledger(const MarketState& market, const Digest& ledger);
-/// kUsage unless the account has `amount`, which `what` needs.
+/// kNotAllowed unless the account has `amount`, which `what` needs.
 [[nodiscard]] Status check_balance(const MarketState& market, const std::string& account, std::int64_t amount,
                                    std::string_view what);
-/// kUsage unless the task is now in one of these states.
+/// kNotAllowed unless the task is now in one of these states.
 [[nodiscard]] Status check_state(const TaskRecord& record, std::int64_t now,
                                  std::initializer_list<TaskState> allowed);
-/// Checks that a statement about the proof `proof` is about the task's: kUsage if it has none yet, else
-/// kMalformed.
+/// Checks that a statement about the proof `proof` is about the task's: kNotAllowed if it has none
+/// yet, else kMalformed.
 [[nodiscard]] Status check_about(const TaskRecord& record, const Digest& proof);
 
-/// The record of a task that is logged and not settled, else kUsage.
+/// The record of a task that is logged and not settled, else kNotAllowed.
 [[nodiscard]] Result<TaskRecord*> record_of(MarketState& market, const Digest& task);
 [[nodiscard]] std::int64_t balance_of(const MarketState& market, const std::string& account);
 /// Moves money that `from` is known to have.

@@ -13,7 +13,7 @@ Result<GameRecord*> game_of(TaskRecord& record, const Digest& game) {
   for (GameRecord& one : record.games) {
     if (one.id() == game) return &one;
   }
-  return usage_error(fmt::format("game {} is not in the ledger", game.brief()));
+  return not_allowed(fmt::format("game {} is not in the ledger", game.brief()));
 }
 
 /// The game's end, if it has come by `now`.
@@ -75,7 +75,7 @@ Status apply(MarketState& market, const Entry& entry, const manifest::Move& turn
   DGX_TRY(TaskRecord* const record, record_of(market, turn.task));
   DGX_TRY(GameRecord* const game, game_of(*record, turn.game));
   if (const auto end = end_of(*record, *game, entry.now)) {
-    return usage_error(fmt::format("game {} is over: the {} {}", game->id().brief(),
+    return not_allowed(fmt::format("game {} is over: the {} {}", game->id().brief(),
                                    game->game.dispute().verdict ? "verdict" : "proof",
                                    end->result == GameResult::kFalls    ? "falls"
                                    : end->result == GameResult::kStands ? "stands"
@@ -97,16 +97,16 @@ Status apply(MarketState& market, const Entry& entry, const manifest::Move& turn
 Status apply(TaskRecord& record, const Entry& entry, const manifest::Ruling& ruling) {
   DGX_TRY(GameRecord* const game, game_of(record, ruling.game));
   const auto end = end_of(record, *game, entry.now);
-  if (!end) return usage_error(fmt::format("game {} is not over", game->id().brief()));
+  if (!end) return not_allowed(fmt::format("game {} is not over", game->id().brief()));
   if (end->result == GameResult::kReturned)
-    return usage_error(
+    return not_allowed(
         fmt::format("game {} was not decided: its statement fell in another", game->id().brief()));
   DGX_TRY(const manifest::Ruling follows, game_at(*game, entry.now).ruling());
   if (!same_ruling(ruling, follows)) {
     return malformed(
         fmt::format("is not the ruling that follows from the ledger, which is: {}", follows.words));
   }
-  if (game->ruling) return usage_error(fmt::format("game {} already has its ruling", game->id().brief()));
+  if (game->ruling) return not_allowed(fmt::format("game {} already has its ruling", game->id().brief()));
   game->ruling = entry.statement.id;
   return {};
 }

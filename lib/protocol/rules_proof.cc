@@ -20,7 +20,7 @@ Status check_draw(const TaskRecord& record, const Segments& segments, const mani
     return malformed("beacon: is not the task's");
   if (verdict.draw == manifest::Draw::kChosen) {
     if (verdict.outcome != manifest::Outcome::kAccepted) return {};
-    return usage_error("an acceptance of a chosen draw settles nothing",
+    return not_allowed("an acceptance of a chosen draw settles nothing",
                        "verify with the beacon and the policy's draw");
   }
   const std::int64_t q = drawn_count(segments, record.task.body.policy.sample_ppm);
@@ -76,11 +76,11 @@ Status apply(TaskRecord& record, const Entry& entry, const manifest::Beacon& bea
 Status apply(TaskRecord& record, const Entry& entry, const manifest::Opening& opening) {
   DGX_CHECK(check_signer(entry, record.solver, "solver"));
   DGX_CHECK(check_about(record, opening.proof));
-  if (record.opening) return usage_error("the proof is already opened");
+  if (record.opening) return not_allowed("the proof is already opened");
   const OpeningDuty duty = *opening_duty(record);
   if (entry.now < duty.begins_ms)
-    return usage_error("the verifier may still reveal the beacon", "open the proof after it");
-  if (entry.now > duty.deadline_ms) return usage_error("the deadline to open the proof has passed");
+    return not_allowed("the verifier may still reveal the beacon", "open the proof after it");
+  if (entry.now > duty.deadline_ms) return not_allowed("the deadline to open the proof has passed");
   if (opening.after != duty.after)
     return malformed(fmt::format("after: is {}, must be {}", opening.after.brief(), duty.after.brief()));
   record.opening = entry.with(opening);
@@ -102,14 +102,14 @@ Status apply(TaskRecord& record, const Entry& entry, const manifest::VerdictComm
 Status apply(TaskRecord& record, const Entry& entry, const manifest::Verdict& verdict) {
   DGX_CHECK(check_signer(entry, record.verifier, "verifier"));
   DGX_CHECK(check_about(record, verdict.proof));
-  if (record.verdict) return usage_error("the task already has its verdict");
+  if (record.verdict) return not_allowed("the task already has its verdict");
   const bool refuted = verdict.outcome == manifest::Outcome::kRefuted;
   DGX_CHECK(refuted
                 ? check_state(record, entry.now,
                               {TaskState::kProofCommitted, TaskState::kAwaitingOpening, TaskState::kOpened,
                                TaskState::kVerifyCommitted, TaskState::kChallengeWindow})
                 : check_state(record, entry.now, {TaskState::kOpened, TaskState::kVerifyCommitted}));
-  if (has_fallen(record, Challenged::kProof, entry.now)) return usage_error("the proof has already fallen");
+  if (has_fallen(record, Challenged::kProof, entry.now)) return not_allowed("the proof has already fallen");
   DGX_TRY(const Segments segments, segments_of(record.task.body, record.proof->body));
   DGX_CHECK(check_draw(record, segments, verdict));
   DGX_CHECK(check_stated_work(record.task.body, segments, verdict));
@@ -125,7 +125,7 @@ Status apply(TaskRecord& record, const Entry& entry, const manifest::Delivery& d
   DGX_CHECK(check_about(record, delivery.proof));
   if (delivery.final_state != record.proof->body.final_state)
     return malformed("final: is not the proof's final state");
-  if (record.delivered) return usage_error("the final state is already delivered");
+  if (record.delivered) return not_allowed("the final state is already delivered");
   DGX_CHECK(check_state(record, entry.now,
                         {TaskState::kProofCommitted, TaskState::kAwaitingOpening, TaskState::kOpened,
                          TaskState::kVerifyCommitted, TaskState::kChallengeWindow, TaskState::kArbitration,

@@ -52,10 +52,9 @@ void pay(MarketState& market, TaskRecord& record, const manifest::Settlement& se
 
 Status apply(MarketState& market, const Entry& entry, const manifest::Task& task) {
   if (!task.ledger)
-    return usage_error("the task names no ledger, so no ledger takes it",
-                       "submit it with dgx-submit --ledger");
+    return malformed("the task names no ledger, so no ledger takes it", "submit it with dgx-submit --ledger");
   DGX_CHECK(check_ledger(market, *task.ledger));
-  if (task.policy != *market.policy) return usage_error("the task's policy is not the ledger's");
+  if (task.policy != *market.policy) return malformed("the task's policy is not the ledger's");
   DGX_CHECK(check_admission(task));
   DGX_CHECK(check_estimate(task));
   DGX_CHECK(check_balance(market, entry.account(), task.estimate.escrow, "the escrow"));
@@ -76,7 +75,7 @@ Status apply(TaskRecord& record, const Entry& entry, const manifest::Profile&) {
   if (who != record.task.key_id && who != record.solver && who != record.verifier)
     return unauthorised("a profile must be signed by the task's submitter, solver or verifier");
   if (!record.profiles.insert(who).second)
-    return usage_error("its signer's profile is already in the ledger");
+    return not_allowed("its signer's profile is already in the ledger");
   return {};
 }
 
@@ -95,10 +94,10 @@ Status apply(MarketState& market, const Entry& entry, const manifest::OfferEnd& 
   DGX_CHECK(check_state(*record, entry.now, {TaskState::kOpen}));
   const auto offer = record->offers.find(end.commitment);
   if (offer == record->offers.end())
-    return usage_error(fmt::format("offer {} is not in the ledger for this task", end.commitment.brief()));
+    return not_allowed(fmt::format("offer {} is not in the ledger for this task", end.commitment.brief()));
   DGX_CHECK(check_signer(entry, offer->second.statement.key_id, "offer's verifier"));
   if (entry.now < offer->second.logged_ms + kLeastOfferMs)
-    return usage_error(fmt::format("an offer stands for at least {} ms", kLeastOfferMs));
+    return not_allowed(fmt::format("an offer stands for at least {} ms", kLeastOfferMs));
   transfer(market, "bonds", entry.account(), bonds_of(record->task.body).verifier);
   record->offers.erase(offer);
   return {};
@@ -109,7 +108,7 @@ Status apply(MarketState& market, const Entry& entry, const manifest::Assign& as
   DGX_CHECK(check_ready(*record, entry, assign));
   const auto offer = record->offers.find(assign.commitment);
   if (offer == record->offers.end()) {
-    return usage_error(
+    return not_allowed(
         fmt::format("beacon commitment {} is not in the ledger for this task", assign.commitment.brief()));
   }
   const Digest verifier = offer->second.statement.key_id;

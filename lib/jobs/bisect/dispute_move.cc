@@ -208,7 +208,7 @@ Result<MoveResult> move(const MoveOptions& options, const JobContext& context) {
   note_end(game, out.side, out);
   if (game.decision()) return out;
   if (game.due().side != out.side) {
-    return Error{ErrorCode::kInconclusive, "it is not this side's turn: " + out.next, {}};
+    return not_allowed("it is not this side's turn: " + out.next);
   }
   DGX_CHECK(refuse_link(notes_folder(options)));
   const SignedMoves made(notes_folder(options), game, key_id);

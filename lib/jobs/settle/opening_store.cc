@@ -68,9 +68,9 @@ class Fetch {
   Status operator()(const manifest::Opening& opening) const {
     DGX_TRY(const TaskRecord* const record, proved(opening.task, opening.proof));
     DGX_CHECK(by_solver(*record));
-    if (record->opening) return usage_error("the proof is already opened");
+    if (record->opening) return not_allowed("the proof is already opened");
     if (opening.after != protocol::opening_duty(*record)->after)
-      return usage_error("after: is not the statement that the opening answers");
+      return malformed("after: is not the statement that the opening answers");
     DGX_TRY(const std::int64_t cap, protocol::opening_bytes(record->task.body));
     const std::int64_t states = record->proof->body.states.count * 32;
     DGX_CHECK(copy(states_of(opening), kOpenedStates, states));
@@ -84,7 +84,7 @@ class Fetch {
   Status operator()(const manifest::Delivery& delivery) const {
     DGX_TRY(const TaskRecord* const record, proved(delivery.task, delivery.proof));
     DGX_CHECK(by_solver(*record));
-    if (record->delivered) return usage_error("the final state is already delivered");
+    if (record->delivered) return not_allowed("the final state is already delivered");
     DGX_TRY(const std::int64_t cap, protocol::opening_bytes(record->task.body));
     DGX_CHECK(copy(*delivery.location, kDelivered, cap));
     const std::string path = fmt::format("{}/{}", folder_, kDelivered);
@@ -97,8 +97,8 @@ class Fetch {
     DGX_TRY(const TaskRecord* const record, task(move.task));
     const auto game = std::find_if(record->games.begin(), record->games.end(),
                                    [&](const auto& one) { return one.id() == move.game; });
-    if (game == record->games.end()) return usage_error("the game is not in the ledger");
-    if (!game->game.stage<protocol::ShowChunk>()) return usage_error("no chunk is demanded");
+    if (game == record->games.end()) return not_allowed("the game is not in the ledger");
+    if (!game->game.stage<protocol::ShowChunk>()) return not_allowed("no chunk is demanded");
     if (statement_.key_id != game->game.dispute().defender())
       return unauthorised("it is the defender's turn");
     const protocol::ChunkPost post = *chunk_of(statement_.body);
@@ -117,8 +117,8 @@ class Fetch {
  private:
   [[nodiscard]] Result<const TaskRecord*> task(const Digest& id) const {
     const auto found = view_.market.tasks().find(id);
-    if (found == view_.market.tasks().end()) return usage_error("the task is not in the ledger");
-    if (found->second.settlement) return usage_error("the task is settled");
+    if (found == view_.market.tasks().end()) return not_allowed("the task is not in the ledger");
+    if (found->second.settlement) return not_allowed("the task is settled");
     return &found->second;
   }
 
@@ -126,7 +126,7 @@ class Fetch {
   [[nodiscard]] Result<const TaskRecord*> proved(const Digest& id, const Digest& proof) const {
     DGX_TRY(const TaskRecord* const record, task(id));
     if (record->proof && record->proof->id == proof) return record;
-    return usage_error("the proof is not in the ledger");
+    return not_allowed("the proof is not in the ledger");
   }
 
   [[nodiscard]] Status by_solver(const TaskRecord& record) const {

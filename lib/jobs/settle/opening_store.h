@@ -67,8 +67,8 @@ class OpeningStore {
   explicit OpeningStore(const std::string& ledger);
 
   /// Fetches and checks the files that `statement` names, unless the copy is there already; the ledger needs
-  /// no lock. On kMissing or kMalformed nothing is kept; kUsage and kUnauthorised if the rules refuse the
-  /// statement anyway.
+  /// no lock. On kMissing or kMalformed nothing is kept; kNotAllowed and kUnauthorised if the rules refuse
+  /// the statement anyway.
   [[nodiscard]] Result<FetchedFiles> fetch(const FetchFrom& from, const LedgerView& view,
                                            const manifest::Signed<manifest::Body>& statement) const;
   /// Makes fetched files their statement's copy, durably, before it is logged. The ledger must be locked.

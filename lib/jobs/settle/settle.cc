@@ -21,7 +21,7 @@ constexpr std::size_t kMaxStatementFileBytes = std::size_t{1} << 28;
 ///
 /// Each statement is applied to the market before it enters the ledger, so the market is always that of the
 /// entries and of those about to be written. All of them get one time, which time() decides once. The lock is
-/// held as long as the session lives; another writer gets kCannotCreate.
+/// held as long as the session lives; another writer gets kLocked.
 struct Session {
   crypto::SecretKey key;
   ledger::Writer writer;
@@ -38,13 +38,13 @@ struct Session {
     return Session{std::move(key), std::move(writer), std::move(market).value()};
   }
 
-  /// The time of what is logged now, never before the last receipt's. kUsage if the clock is far ahead: in a
-  /// ledger in which nothing waits it would move the ledger's time for good.
+  /// The time of what is logged now, never before the last receipt's. kNotAllowed if the clock is far ahead:
+  /// in a ledger in which nothing waits it would move the ledger's time for good.
   [[nodiscard]] Result<std::int64_t> time(const LedgerWriter& options) const {
     constexpr std::int64_t kDay = 24 * std::int64_t{3'600'000};
     const std::int64_t gap = options.clock() - writer.log().now();
     if (options.after_pause || gap <= 30 * kDay) return writer.log().now() + std::max<std::int64_t>(gap, 0);
-    return usage_error(fmt::format("the ledger's last receipt is {} days old", gap / kDay),
+    return not_allowed(fmt::format("the ledger's last receipt is {} days old", gap / kDay),
                        "if the clock is right, confirm it with --after-pause");
   }
 
@@ -65,7 +65,7 @@ struct Session {
 
  private:
   [[nodiscard]] Error silent(std::int64_t gap_ms) const {
-    return usage_error(
+    return not_allowed(
         fmt::format("the ledger was silent for {} s while a deadline ran", gap_ms / 1000),
         "if the clock is right, --after-pause records the pause and moves every deadline by it");
   }
@@ -129,7 +129,7 @@ class Batch {
   [[nodiscard]] Status check_room(std::size_t bytes, std::size_t reserved) const {
     const std::size_t most = session_.writer.most_bytes();
     if (used_bytes_ + bytes + reserved <= most) return {};
-    return usage_error(
+    return not_allowed(
         fmt::format(
             "no room: {} bytes on top of {} in use and {} reserved for what is open, at most {} allowed",
             bytes, used_bytes_, reserved, most),
@@ -244,7 +244,7 @@ Status check_time_passes(const Result<Incoming>& item, bool behind) {
                      is_kind(item, manifest::Kind::kAssign) || is_kind(item, manifest::Kind::kChallenge);
   if (!behind || !locks) return {};
   return within(item->where,
-                usage_error("the clock is behind the ledger's last receipt: no deadline would pass",
+                not_allowed("the clock is behind the ledger's last receipt: no deadline would pass",
                             "set the clock, or wait until it has caught up"));
 }
 

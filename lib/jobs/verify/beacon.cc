@@ -44,7 +44,8 @@ Status check_ledger(const std::string& path, const Digest& ledger, const SignedP
     return malformed(
         fmt::format("{}: is ledger {}, the task names {}", path, log.id().brief(), ledger.brief()));
   if (log.find(proof.id)) return {};
-  return malformed(fmt::format("{}: does not have proof {}", path, proof.id.brief()), "log the proof first");
+  return not_allowed(fmt::format("{}: does not have proof {}", path, proof.id.brief()),
+                     "log the proof first");
 }
 
 /// Looks in the receipts of `path`, one a line, for the operator's receipt of the proof in that ledger; an
@@ -96,10 +97,8 @@ Status record_reveal(const std::string& path, const Digest& proof) {
   if (written.ok() || !exists(path)) return written;
   DGX_TRY(const Digest before, read_digest_line(path));
   if (before == proof) return {};
-  return Error{ErrorCode::kCannotCreate,
-               fmt::format("{}: the secret was revealed for proof {} and is never revealed for another", path,
-                           before.brief()),
-               {}};
+  return not_allowed(fmt::format("{}: the secret was revealed for proof {} and is never revealed for another",
+                                 path, before.brief()));
 }
 
 /// The time of the longest segment, as measured or as given; nullopt if neither.

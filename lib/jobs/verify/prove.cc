@@ -46,7 +46,7 @@ Status check_run(const std::string& path, const bundle::RunIndex& index,
   DGX_TRY(const auto segments, segments_of_run(index, task.body));
   const auto states = std::ssize(index.checkpoints);
   if (states < segments.states()) {
-    return usage_error(
+    return not_allowed(
         fmt::format("{}: stands at step {} of {}", path, index.checkpoints.back().step, task.body.steps),
         "only a run that finished or diverged can be proved; dgx-train continues it");
   }

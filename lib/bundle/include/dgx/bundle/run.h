@@ -74,12 +74,12 @@ struct RunIndex {
 class RunWriter {
  public:
   /// Makes the folder (its parent must exist) with checkpoint 0. kCannotCreate if the folder already has an
-  /// index, or has files of a run without an index, or another writer is in it.
+  /// index, or has files of a run without an index; kLocked if another writer is in it.
   [[nodiscard]] static Result<RunWriter> create(const std::string& folder, const RunHeader& header,
                                                 KeepPolicy keep, const State& initial,
                                                 const StateDigests& digests, Effort effort = {});
-  /// Continues a run, removing strays of a killed writer. kMissing if the folder has no index; kCannotCreate
-  /// if another writer is in it; kMalformed if the index is broken, its header is not `header`, or for some
+  /// Continues a run, removing strays of a killed writer. kMissing if the folder has no index; kLocked if
+  /// another writer is in it; kMalformed if the index is broken, its header is not `header`, or for some
   /// step the folder has another state than the index names.
   [[nodiscard]] static Result<RunWriter> open(const std::string& folder, const RunHeader& header,
                                               KeepPolicy keep, Effort effort = {});

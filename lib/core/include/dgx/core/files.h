@@ -91,11 +91,11 @@ class GrowingFile {
 /// ledger.
 class FileLock {
  public:
-  /// Locks an existing file or folder. kMissing if it is not there; kCannotCreate, naming `path`, if another
-  /// process holds the lock.
+  /// Locks an existing file or folder. kMissing if it is not there; kLocked, naming `path`, if another process
+  /// holds the lock.
   [[nodiscard]] static Result<FileLock> acquire(const std::string& path);
-  /// Locks a file that serves as a lock and nothing else, and creates it if it is not there. kCannotCreate
-  /// for a link, which would create it elsewhere.
+  /// Locks a file that serves as a lock and nothing else, and creates it if it is not there. kLocked as
+  /// acquire(); kCannotCreate for a link, which would create it elsewhere.
   [[nodiscard]] static Result<FileLock> acquire_file(const std::string& path);
   FileLock(FileLock&& other) noexcept;
   FileLock& operator=(FileLock&&) = delete;

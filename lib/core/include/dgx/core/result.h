@@ -10,14 +10,16 @@ namespace dgx {
 
 /// The kind of an error. The value is the exit code of a program that ends with it (dgx(7), "Exit codes").
 enum class ErrorCode : int {
-  kUsage = 2,          ///< the request makes no sense: flags, field values
+  kUsage = 2,          ///< the request never makes sense: flags, field values
   kInconclusive = 3,   ///< nothing could be decided
   kMalformed = 65,     ///< a file's content is not what its format says
   kMissing = 66,       ///< an input file does not exist
+  kLocked = 69,        ///< another process is writing there
   kInternal = 70,      ///< a bug of ours, or an environment that cannot work
   kCannotCreate = 73,  ///< an output exists already or cannot be created
   kIo = 74,            ///< the system failed while reading or writing
   kInterrupted = 75,   ///< a signal came; state is saved, run again
+  kNotAllowed = 76,    ///< the request is well-formed, but not allowed now: balance, state, turn, deadline
   kUnauthorised = 77,  ///< signature, key or identity
 };
 
@@ -71,6 +73,9 @@ using Status = Result<void>;
 
 [[nodiscard]] inline Error usage_error(std::string message, std::string hint = {}) {
   return {ErrorCode::kUsage, std::move(message), std::move(hint)};
+}
+[[nodiscard]] inline Error not_allowed(std::string message, std::string hint = {}) {
+  return {ErrorCode::kNotAllowed, std::move(message), std::move(hint)};
 }
 [[nodiscard]] inline Error malformed(std::string message, std::string hint = {}) {
   return {ErrorCode::kMalformed, std::move(message), std::move(hint)};

@@ -72,11 +72,11 @@ struct RevealBeaconResult {
 /// Reveals the secret for a proof, and signs the beacon that follows. Whoever knows the secret could try
 /// proofs until the draw suits them, so the proof must be in the ledger that the task names. Before anything
 /// is revealed, the proof's id is written durably to COMMIT.revealed: a second call for the same proof makes
-/// the same beacon again, one for another proof is refused (kCannotCreate, whatever `clobber` says).
+/// the same beacon again, one for another proof is refused (kNotAllowed, whatever `clobber` says).
 ///
 /// kUnauthorised for another signer's commitment or another operator's receipts; kMalformed for a proof or
-/// commitment of another task, a secret that is not the committed one, or a receipt or ledger that does not
-/// have the proof; kUsage unless `logged` fits the task.
+/// commitment of another task, a secret that is not the committed one, or receipts without the proof's;
+/// kNotAllowed if the proof is not in the ledger yet; kUsage unless `logged` fits the task.
 [[nodiscard]] Result<RevealBeaconResult> reveal_beacon(const RevealBeaconOptions& options,
                                                        const JobContext& context);
 

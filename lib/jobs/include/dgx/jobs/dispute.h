@@ -91,10 +91,10 @@ struct MoveResult {
 /// `drill` is the fault that the run notes defended. Everything computed and every move signed is noted, so
 /// no turn is ever signed twice differently.
 ///
-/// kInconclusive if it is the other side's turn, and for a defender whose replay does not give what they
-/// signed (with Clobber::kReplace they move nonetheless); kUsage for a drill defended by anyone but the
+/// kNotAllowed if it is the other side's turn; kInconclusive for a defender whose replay does not give what
+/// they signed (with Clobber::kReplace they move nonetheless); kUsage for a drill defended by anyone but the
 /// proof's signer; kUnauthorised for a key of neither side; kMalformed for a transcript of another task, or a
-/// start state that is not the committed one; kCannotCreate if another process is moving.
+/// start state that is not the committed one; kLocked if another process is moving.
 [[nodiscard]] Result<MoveResult> move(const MoveOptions& options, const JobContext& context);
 
 /// dgx-bisect show (dgx-bisect(1)).

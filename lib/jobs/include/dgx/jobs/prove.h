@@ -30,8 +30,8 @@ struct ProveResult {
 /// Commits to a finished run: signs the root of its states' digests. The first and the last bundle are read
 /// and their digests recomputed; the others are believed, since only the solver would suffer.
 ///
-/// kUsage for a run that is not finished; kMalformed for one of another task, program or initial state, and
-/// for a damaged bundle.
+/// kNotAllowed for a run that is not finished; kMalformed for one of another task, program or initial state,
+/// and for a damaged bundle.
 [[nodiscard]] Result<ProveResult> prove(const ProveOptions& options, const JobContext& context);
 
 /// dgx-prove open.

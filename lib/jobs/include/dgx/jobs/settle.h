@@ -50,7 +50,7 @@ struct LedgerWriter {
   KeyFile key;
   std::function<std::int64_t()> clock = ledger::clock_milliseconds;
   /// True if the operator was away while a deadline ran and asserts that the clock is right: the pause is
-  /// recorded first. If false, such a gap is kUsage, since a clock that jumps looks the same.
+  /// recorded first. If false, such a gap is kNotAllowed, since a clock that jumps looks the same.
   bool after_pause = false;
   std::size_t most_bytes = ledger::kMaxLedgerBytes;  ///< limit of each of the ledger's files
   std::optional<std::string> store = {};  ///< folder that append fetches openings, deliveries and chunks from

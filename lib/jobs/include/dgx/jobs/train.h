@@ -118,7 +118,7 @@ struct PruneResult {
 };
 
 /// Removes the checkpoints of a run that `keep` does not name; the first and the last always stay, and so do
-/// all digests. kMissing if there is no run; kCannotCreate if another process writes it; kUsage for a policy
+/// all digests. kMissing if there is no run; kLocked if another process writes it; kUsage for a policy
 /// that parse_keep() refuses.
 [[nodiscard]] Result<PruneResult> prune(const PruneOptions& options);
 

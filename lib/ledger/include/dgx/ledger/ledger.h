@@ -68,7 +68,7 @@ inline constexpr std::size_t kMaxReceiptBytes = 2048;
 /// are cut before entries, so a crash never leaves a receipt without its entry.
 class Writer {
  public:
-  /// Locks (kCannotCreate if another process writes), reads, and repairs a torn end. kUnauthorised unless
+  /// Locks (kLocked if another process writes), reads, and repairs a torn end. kUnauthorised unless
   /// `key` is the operator's. Neither file ever grows beyond `most_bytes`.
   [[nodiscard]] static Result<Writer> open(const std::string& path, crypto::SecretKey key,
                                            std::size_t most_bytes = kMaxLedgerBytes);
@@ -83,8 +83,8 @@ class Writer {
   [[nodiscard]] Result<manifest::Signed<manifest::Receipt>> append(manifest::Signed<manifest::Body> statement,
                                                                    std::int64_t milliseconds);
   /// Appends all statements in order, or on an error none, at `milliseconds` or the last receipt's time,
-  /// whichever is later. kUsage if one is in the ledger already, or if a file would be too long. Whether they
-  /// are *allowed* is for protocol::Market to decide, before this. A crash leaves the first few of them, each
+  /// whichever is later. kNotAllowed if one is in the ledger already, or if a file would be too long. Whether
+  /// they are *allowed* is for protocol::Market to decide, before this. A crash leaves the first few of them, each
   /// with its receipt. Cost: that of the statements, however long the ledger is.
   [[nodiscard]] Result<std::vector<manifest::Signed<manifest::Receipt>>> append_all(
       std::vector<manifest::Signed<manifest::Body>> statements, std::int64_t milliseconds);

@@ -58,8 +58,8 @@ struct Stakes {
 [[nodiscard]] std::vector<manifest::Payout> payouts(const manifest::Task& task, manifest::Reason reason,
                                                     const Stakes& stakes);
 
-/// kUsage if a withdrawal is below the policy's challenger_bond and does not empty the account: otherwise
-/// anybody with money could fill the ledger with withdrawals of their own, unit by unit.
+/// kNotAllowed if a withdrawal is below the policy's challenger_bond and does not empty the account:
+/// otherwise anybody with money could fill the ledger with withdrawals of their own, unit by unit.
 [[nodiscard]] Status check_least(const manifest::Withdrawal& withdrawal, const manifest::Policy& policy,
                                  std::int64_t balance);
 

@@ -161,7 +161,7 @@ class Market {
   /// An empty market. The first statement applied must be the operator's policy.
   Market() = default;
 
-  /// Applies one statement whose receipt says `milliseconds`. kUsage: not allowed now, with the reason;
+  /// Applies one statement whose receipt says `milliseconds`. kNotAllowed: not now, with the reason;
   /// kUnauthorised: by the wrong signer; kMalformed: contradicts what it refers to.
   [[nodiscard]] Status apply(const manifest::Signed<manifest::Body>& statement, std::int64_t milliseconds);
 
