@@ -90,6 +90,6 @@ log dispute.jsonl
 expect 1 dgx-referee dispute.jsonl --key verifier.pem -o ruling.json
 
 say "settled: the first solver is paid for the steps made, the second lost the bond"
-dgx-settle run ledger.jsonl --wait --key operator.pem >>settle.log
+dgx-settle run ledger.jsonl --until-settled --wait --key operator.pem >>settle.log
 dgx-settle status ledger.jsonl
 dgx-settle check ledger.jsonl >>settle.log

@@ -88,7 +88,7 @@ take() {
 
 # The operator's clock: while a deadline runs the ledger may not fall silent, however long training and replays take. It ends when nothing waits.
 keep_time() {
-  dgx-settle run ledger.jsonl --wait --key operator.pem >>settle.log 2>&1 &
+  dgx-settle run ledger.jsonl --until-settled --wait --key operator.pem >>settle.log 2>&1 &
   clocks="${clocks:-} $!"
 }
 trap 'kill ${clocks:-} 2>/dev/null || true' EXIT
@@ -167,7 +167,7 @@ dgx-train crooked.json --data train.h5 -o checked.run -q >/dev/null
 dgx-bisect diff crooked.json checked.run crooked.run --data train.h5 --json >pinpoint.json || [ $? -eq 1 ]
 
 say "settlement: windows pass, the operator pays and slashes"
-dgx-settle run ledger.jsonl --wait --key operator.pem
+dgx-settle run ledger.jsonl --until-settled --wait --key operator.pem
 dgx-settle check ledger.jsonl
 dgx-settle balances ledger.jsonl --json >balances.json
 

@@ -146,6 +146,7 @@ struct Open {
 
 struct Move {
   jobs::MoveOptions options;
+  LockWait wait;
 
   void declare(cli::Command& command) {
     command.positional("TASK.json", options.task, "the signed task, with its step program next to it");
@@ -165,6 +166,7 @@ struct Move {
                  "defend the fault that your own run was made with, as the signer of its proof");
     command.flag("--concede", options.concede, "concede the game");
     command.at_most_one({"--drill", "--concede"});
+    command.wait(wait);
     command.key(options.key.path, options.key.passphrase_file);
     command.option("--program", "FILE", options.program, "the step program, if it is not next to the task");
     command.isa(options.isa);
@@ -173,7 +175,9 @@ struct Move {
   }
 
   Result<cli::Verdict> run(cli::Out& out) const {
-    DGX_TRY(const jobs::MoveResult result, jobs::move(options, out.brief_job()));
+    JobContext context = out.brief_job();
+    context.lock_wait = wait;
+    DGX_TRY(const jobs::MoveResult result, jobs::move(options, context));
     out.field("side", std::string(protocol::name_of(result.side)));
     out.field("turn", result.turn);
     if (result.move) {

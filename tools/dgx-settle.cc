@@ -70,6 +70,7 @@ struct Init {
     command.key(writer.key.path, writer.key.passphrase_file);
     command.required("--policy", "FILE", policy_path,
                      "the market's rules: a JSON object of policy keys, or a signed policy");
+    command.wait(writer.wait);
   }
   Result<cli::Verdict> run(cli::Out& out) const {
     DGX_TRY(const jobs::LedgerSummary summary, jobs::init_ledger(writer, policy_path));
@@ -143,6 +144,7 @@ struct Append {
     command.option("--store", "DIR", writer.store,
                    "folder in which participants put openings, deliveries and chunks, which are fetched "
                    "before they are logged");
+    command.wait(writer.wait);
     declare_after_pause(command, writer);
   }
   Result<cli::Verdict> run(cli::Out& out) const {
@@ -172,24 +174,26 @@ struct Append {
 struct Run {
   jobs::LedgerWriter writer;
   std::optional<std::string> task;
-  bool waits = false;
+  bool until_settled = false;
 
   void declare(cli::Command& command) {
     declare_ledger(command, writer.file);
     declare_task(command, task, "settle this task only");
     command.key(writer.key.path, writer.key.passphrase_file);
-    command.flag(
-        "--wait", waits,
-        "keep running until nothing in the ledger waits: settle what falls due, record the clock in between");
+    command.flag("--until-settled", until_settled,
+                 "keep running until nothing in the ledger waits: settle what falls due, record the clock in "
+                 "between");
+    command.wait(writer.wait);
     declare_after_pause(command, writer);
   }
   Result<cli::Verdict> run(cli::Out& out) const {
     jobs::LedgerWriter request = writer;
     request.file.trust = out.common().trust;
     DGX_CHECK(warn_of_lag(out, request));
+    if (until_settled) request.wait.stop = &cli::watch_signals();
     DGX_TRY(auto logged, jobs::run_ledger(request, task));
     request.after_pause = false;
-    while (waits) {
+    while (until_settled) {
       DGX_TRY(const auto pause, jobs::milliseconds_to_run(request));
       if (!pause) break;
       if (!sleep_unless_stopped(*pause))

@@ -116,6 +116,7 @@ struct Train {
   std::optional<std::int64_t> step;
   std::optional<std::string> predictions;
   std::optional<std::chrono::seconds> max_time;
+  LockWait wait;
   std::string device = "cpu";
   std::optional<std::string> profile;
   std::string output;
@@ -140,6 +141,7 @@ struct Train {
     command.option("--until", "STEP", options.until, "stop once this many steps are done");
     command.option("--max-time", "TIME", max_time, "stop after this time, such as 1h30m, and save the state");
     command.option("--keep", "all|every:N|last", options.keep, "checkpoints to keep");
+    command.wait(wait);
     command.option("--profile", "P.json", profile, "profile of a native task");
     command.flag("--profile-ops", options.profile_operations, "print the time and rate of every operation");
     command.option("--drill", "FAULT", options.drill,
@@ -162,6 +164,7 @@ struct Train {
     all.run = output;
     JobContext context = out.job();
     context.save = &cli::watch_hangup();
+    context.lock_wait = {wait.most, &context.stop};
     if (max_time) cli::stop_after(*max_time);
     DGX_TRY(const jobs::TrainResult result, jobs::train(all, context));
     out.field("steps", result.steps);
@@ -225,6 +228,7 @@ struct Prune {
     command.positional("RUN", options.run, "a run's folder");
     command.option("--keep", "every:N|last", options.keep,
                    "checkpoints to keep besides the first and the last");
+    command.wait(options.wait);
   }
 
   Result<cli::Verdict> run(cli::Out& out) const {

@@ -10,7 +10,7 @@
 
 namespace dgx::tools {
 
-/// Places of dgx-settle's tables.
+/// The cells of dgx-settle's tables.
 
 /// A time in Unix milliseconds; as text in UTC.
 [[nodiscard]] inline cli::Cell time_cell(std::int64_t milliseconds) {

@@ -145,7 +145,9 @@ Status refuse_lost_run(const std::string& folder, const Checkpoint& first) {
   return {};
 }
 
-Result<FileLock> lock(const std::string& folder) { return FileLock::acquire_file(folder + "/.lock"); }
+Result<FileLock> lock(const std::string& folder, const LockWait& wait) {
+  return FileLock::acquire_file(folder + "/.lock", wait);
+}
 
 }  // namespace
 
@@ -240,11 +242,12 @@ RunWriter::RunWriter(RunWriter&&) noexcept = default;
 RunWriter::~RunWriter() = default;
 
 Result<RunWriter> RunWriter::create(const std::string& folder, const RunHeader& header, KeepPolicy keep,
-                                    const State& initial, const StateDigests& digests, Effort effort) {
+                                    const State& initial, const StateDigests& digests, Effort effort,
+                                    const LockWait& wait) {
   DGX_CHECK(check_header(header));
   DGX_TRY(const std::int64_t step, step_of(initial));
   DGX_CHECK(make_folder(folder));
-  DGX_TRY(FileLock held, lock(folder));
+  DGX_TRY(FileLock held, lock(folder, wait));
   if (exists(index_path(folder))) {
     return Error{ErrorCode::kCannotCreate, fmt::format("{}: already holds a run", folder),
                  "run the same command again to resume it"};
@@ -258,11 +261,11 @@ Result<RunWriter> RunWriter::create(const std::string& folder, const RunHeader& 
 }
 
 Result<RunWriter> RunWriter::open(const std::string& folder, const RunHeader& header, KeepPolicy keep,
-                                  Effort effort) {
+                                  Effort effort, const LockWait& wait) {
   if (!exists(index_path(folder))) {
     return Error{ErrorCode::kMissing, fmt::format("{}: does not exist", index_path(folder)), {}};
   }
-  DGX_TRY(FileLock held, lock(folder));
+  DGX_TRY(FileLock held, lock(folder, wait));
   DGX_TRY(RunIndex index, read_index(folder));
   DGX_CHECK(compare_headers(folder, index.header, header));
   DGX_CHECK(check_names(folder, index));

@@ -10,6 +10,9 @@
 namespace dgx::cli {
 namespace {
 
+/// CLI11's value of a flag that has none.
+constexpr std::string_view kGiven = "true";
+
 template <class T>
 Status parse_number(const std::string& text, T& out, std::string_view expected) {
   const char* const end = text.data() + text.size();
@@ -134,6 +137,19 @@ Command& Command::key(std::string& path, std::optional<std::string>& passphrase_
 
 Command& Command::may_be_key(const std::string& path) {
   keys_.push_back(&path);
+  return *this;
+}
+
+Command& Command::wait(LockWait& wait) {
+  add("--wait", "TIME",
+      "wait while another process is writing here, such as 30s or 1h30m; without a time, as long as it takes")
+      .store = [&wait](const std::vector<std::string>& texts) -> Status {
+    constexpr auto kForever = std::chrono::hours(24 * 365 * 100);
+    std::chrono::seconds most = kForever;
+    if (texts.back() != kGiven) DGX_CHECK(parse_value(texts.back(), most));
+    wait.most = most;
+    return {};
+  };
   return *this;
 }
 

@@ -18,8 +18,8 @@ constexpr std::size_t kLineWidth = 100;
 constexpr std::string_view kExitCodes =
     "Exit codes: 0 done or accepted, 1 refuted, 2 wrong usage, 3 inconclusive, 65 malformed input, 66 "
     "missing input,\n"
-    "70 internal error, 73 cannot create output, 74 I/O error, 75 interrupted and resumable, 77 not "
-    "authorised.\n";
+    "69 locked, 70 internal error, 73 cannot create output, 74 I/O error, 75 interrupted and resumable,\n"
+    "76 not allowed now, 77 not authorised.\n";
 
 /// Breaks `text` into lines of at most kLineWidth columns, at spaces; lines after the first begin at
 /// `indent`.
@@ -43,18 +43,23 @@ std::string wrapped(std::string_view text, std::size_t indent) {
   return out;
 }
 
+/// "[=TIME]" of a flag that may have a value.
+std::string optional_value(const OptionRow& row) {
+  return row.value_name.empty() ? "" : fmt::format("[={}]", row.value_name);
+}
+
 std::string form_text(const OptionRow& row) {
   const std::string dots = row.form == Form::kList || row.form == Form::kRest ? " …" : "";
   if (row.positional()) return row.value_name + dots;
   // -o is what people type; other short names belong to flags only.
-  return row.form == Form::kFlag ? row.names.front()
+  return row.form == Form::kFlag ? row.names.front() + optional_value(row)
                                  : fmt::format("{} {}{}", row.names.back(), row.value_name, dots);
 }
 
 std::string option_line(const OptionRow& row) {
   std::vector<std::string> names(row.names.rbegin(), row.names.rend());  // the short one first
   std::string left = row.positional() ? row.value_name : fmt::format("{}", fmt::join(names, ", "));
-  if (!row.positional() && row.form != Form::kFlag) left += " " + row.value_name;
+  if (!row.positional()) left += row.form == Form::kFlag ? optional_value(row) : " " + row.value_name;
   std::string right = row.help;
   const bool shows_default = !row.default_text.empty() && row.need == Need::kOptional;
   if (shows_default) right += fmt::format(" (default: {})", row.default_text);

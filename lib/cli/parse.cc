@@ -27,7 +27,7 @@ std::vector<Bound> bind(CLI::App& app, Command& command) {
                                               : fmt::format("{}", fmt::join(row.names, ","));
     CLI::Option* const option = row.form == Form::kFlag ? app.add_flag(name) : app.add_option(name);
     if (row.form == Form::kFlag) {
-      option->disable_flag_override();
+      if (row.value_name.empty()) option->disable_flag_override();
     } else {
       option->expected(1, row.form == Form::kList || row.form == Form::kRest ? 1 << 20 : 1);
     }

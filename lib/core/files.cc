@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <thread>
 
 #include "dgx/core/file_system.h"
 
@@ -293,29 +294,35 @@ Status remove_file(const std::string& path) {
   return errno_error(path, "remove");
 }
 
-Result<FileLock> FileLock::take(int descriptor, const std::string& path) {
+Result<FileLock> FileLock::take(int descriptor, const std::string& path, const LockWait& wait) {
+  // Asked for again and again, since flock() itself neither waits for a time nor looks at a flag.
+  constexpr auto kPause = std::chrono::milliseconds(20);
   FileLock lock(descriptor);
+  const auto begun = std::chrono::steady_clock::now();
   while (::flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
     if (errno == EINTR) continue;
     if (errno != EWOULDBLOCK) return errno_error(path, "lock");
-    return Error{ErrorCode::kLocked, fmt::format("{}: another process is writing here", path),
-                 "wait until it ends"};
+    const std::string busy = fmt::format("{}: another process is writing here", path);
+    if (wait.stop != nullptr && wait.stop->requested()) return Error{ErrorCode::kInterrupted, busy, {}};
+    if (std::chrono::steady_clock::now() - begun >= wait.most)
+      return Error{ErrorCode::kLocked, busy, "--wait waits until it ends"};
+    std::this_thread::sleep_for(kPause);
   }
   return lock;
 }
 
-Result<FileLock> FileLock::acquire(const std::string& path) {
+Result<FileLock> FileLock::acquire(const std::string& path, const LockWait& wait) {
   // Opened for writing where possible, as NFS requires for a lock.
   int descriptor = ::open(path.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC);
   if (descriptor < 0 && errno == EISDIR) descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (descriptor < 0) return errno_error(path, "open");
-  return take(descriptor, path);
+  return take(descriptor, path, wait);
 }
 
-Result<FileLock> FileLock::acquire_file(const std::string& path) {
+Result<FileLock> FileLock::acquire_file(const std::string& path, const LockWait& wait) {
   const int flags = O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
   const int descriptor = file_system().open(path.c_str(), flags, 0644);
-  if (descriptor >= 0) return take(descriptor, path);
+  if (descriptor >= 0) return take(descriptor, path, wait);
   if (errno != ELOOP) return creation_error(path);
   return Error{ErrorCode::kCannotCreate, fmt::format("{}: is a symbolic link, not a lock file", path),
                "remove it unless you know why it is there"};

@@ -235,7 +235,7 @@ RootReference head_of(std::span<const Entry> entries) {
 /// A ledger exists as soon as its own file does, which is written last and atomically. Receipts without it
 /// were left by a killed call. They are locked meanwhile, so that one of two concurrent calls is refused.
 Result<Log> create(const std::string& path, Signed<Body> policy, const crypto::SecretKey& operator_key,
-                   std::int64_t milliseconds) {
+                   std::int64_t milliseconds, const LockWait& wait) {
   DGX_CHECK(check_first(policy));
   if (policy.signer != operator_key.public_key()) {
     return unauthorised(fmt::format("{}: the policy is not signed by the operator's key", path));
@@ -246,7 +246,7 @@ Result<Log> create(const std::string& path, Signed<Body> policy, const crypto::S
   const std::string receipts = receipts_path(path);
   const std::string folder = std::filesystem::path(path).parent_path().string();
   DGX_CHECK(refuse_existing(path));
-  DGX_TRY(const FileLock lock, FileLock::acquire_file(receipts));
+  DGX_TRY(const FileLock lock, FileLock::acquire_file(receipts, wait));
   DGX_CHECK(refuse_existing(path));
   DGX_CHECK(check_beginning(receipts));
   Status status = truncate_file(receipts, 0);
@@ -267,12 +267,13 @@ Result<Log> read(const std::string& path) {
 Writer::Writer(std::string path, FileLock lock, crypto::SecretKey key, std::size_t most_bytes)
     : path_(std::move(path)), lock_(std::move(lock)), key_(std::move(key)), most_bytes_(most_bytes) {}
 
-Result<Writer> Writer::open(const std::string& path, crypto::SecretKey key, std::size_t most_bytes) {
+Result<Writer> Writer::open(const std::string& path, crypto::SecretKey key, std::size_t most_bytes,
+                            const LockWait& wait) {
   // FileLock::acquire() on a missing file fails without this hint.
   if (!exists(path))
     return Error{ErrorCode::kMissing, fmt::format("{}: no such ledger", path),
                  "make one with dgx-settle init"};
-  DGX_TRY(FileLock lock, FileLock::acquire(path));
+  DGX_TRY(FileLock lock, FileLock::acquire(path, wait));
   DGX_TRY(Scan scan, scan_files(path));
   if (scan.log.operator_key() != key.public_key()) {
     return unauthorised(

@@ -49,4 +49,4 @@ while ! dgx-bisect show dispute.jsonl --json | grep -q '"over":true'; do
 done
 ! dgx-referee dispute.jsonl --key referee.pem -o ruling.json >>work.log
 now ruling.json
-dgx-settle run ledger.jsonl --wait --key operator.pem >>settle.log 2>&1
+dgx-settle run ledger.jsonl --until-settled --wait --key operator.pem >>settle.log 2>&1

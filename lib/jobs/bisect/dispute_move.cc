@@ -191,7 +191,7 @@ Result<MoveResult> move(const MoveOptions& options, const JobContext& context) {
   DGX_TRY(const crypto::SecretKey key, read_key(options.key));
   if (!exists(options.transcript))
     return Error{ErrorCode::kMissing, options.transcript + ": does not exist", {}};
-  DGX_TRY(const FileLock lock, FileLock::acquire(options.transcript));
+  DGX_TRY(const FileLock lock, FileLock::acquire(options.transcript, context.lock_wait));
   DGX_TRY(const Text text, read_transcript(options.transcript));
   DGX_TRY(protocol::Transcript transcript, play(options.transcript, text.whole_lines));
   Game& game = transcript.game;

@@ -31,7 +31,7 @@ struct Session {
     DGX_TRY(crypto::SecretKey key, read_key(options.key));
     auto copy = crypto::SecretKey::from_seed(key.seed());
     DGX_TRY(ledger::Writer writer,
-            ledger::Writer::open(options.file.path, std::move(copy), options.most_bytes));
+            ledger::Writer::open(options.file.path, std::move(copy), options.most_bytes, options.wait));
     DGX_TRY([[maybe_unused]] const LedgerSummary summary, summarize(options.file, writer.log()));
     auto market = protocol::Market::replay(writer.log());
     if (!market.ok()) return broken_ledger(options.file.path, market.error());
@@ -228,7 +228,8 @@ Result<LedgerSummary> init_ledger(const LedgerWriter& writer, const std::string&
   manifest::LedgerPolicy entry{policy, {}};
   DGX_CHECK(crypto::random_bytes(entry.nonce.bytes));
   DGX_TRY(Signed<Body> first, manifest::seal_any(entry, key));
-  DGX_TRY(const ledger::Log log, ledger::create(writer.file.path, std::move(first), key, writer.clock()));
+  DGX_TRY(const ledger::Log log,
+          ledger::create(writer.file.path, std::move(first), key, writer.clock(), writer.wait));
   return summarize(writer.file, log);
 }
 

@@ -306,18 +306,28 @@ Status check_drill(const Drill& drill, const TaskFiles& files) {
   return exec::check_fault(*files.program, drill.fault);
 }
 
-Result<bundle::RunWriter> open_run(const TrainOptions& options, const TaskFiles& files,
-                                   const bundle::RunHeader& header, const bundle::KeepPolicy& keep) {
+struct OpenedRun {
+  bundle::RunWriter writer;
+  bool continued;  ///< the run existed
+};
+
+Result<OpenedRun> open_run(const TrainOptions& options, const TaskFiles& files,
+                           const bundle::RunHeader& header, const bundle::KeepPolicy& keep,
+                           const LockWait& wait) {
   // Checkpoints are written during training, by one thread: more would only take CPUs from it.
   constexpr bundle::Effort kBeside = {.threads = 1};
-  if (exists(options.run + "/index.h5")) {
-    DGX_TRY(auto run, bundle::RunWriter::open(options.run, header, keep, kBeside));
-    DGX_CHECK(run.prune());
-    return run;
+  const std::string index = options.run + "/index.h5";
+  if (!exists(index)) {
+    DGX_TRY(const State start, initial_state(files, options.init));
+    DGX_TRY(const auto digests, bundle::digests_of(start));
+    auto made = bundle::RunWriter::create(options.run, header, keep, start, digests, kBeside, wait);
+    if (made.ok()) return OpenedRun{std::move(made).value(), false};
+    // While this call waited, the other process may have made the run.
+    if (!exists(index)) return std::move(made).error();
   }
-  DGX_TRY(const State start, initial_state(files, options.init));
-  DGX_TRY(const auto digests, bundle::digests_of(start));
-  return bundle::RunWriter::create(options.run, header, keep, start, digests, kBeside);
+  DGX_TRY(auto run, bundle::RunWriter::open(options.run, header, keep, kBeside, wait));
+  DGX_CHECK(run.prune());
+  return OpenedRun{std::move(run), true};
 }
 
 }  // namespace
@@ -336,18 +346,17 @@ Result<TrainResult> train(const TrainOptions& options, const JobContext& context
   DGX_TRY(const bundle::Dataset data, open_dataset(options.data, files.body()));
   const bundle::RunHeader header{files.task.id, files.body().program.root, files.body().checkpoint_every,
                                  options.drill.value_or("")};
-  const bool continued = exists(options.run + "/index.h5");
   // Made first, so that nothing is written if steps cannot be computed or measured.
   DGX_TRY(const auto executor, make_executor_on(options.device, files, data, context,
                                                 gradient_squares(*files.program, files.body())));
   DGX_TRY(auto validation, Validation::open(options, files, context));
-  DGX_TRY(bundle::RunWriter run, open_run(options, files, header, keep));
+  DGX_TRY(OpenedRun run, open_run(options, files, header, keep, context.lock_wait));
   Training training{options,
                     context,
                     files,
                     *executor,
-                    run,
-                    continued,
+                    run.writer,
+                    run.continued,
                     DrilledExecutor(files, *executor, std::move(drill)),
                     std::move(validation)};
   return train_to_goal(training);
@@ -356,7 +365,7 @@ Result<TrainResult> train(const TrainOptions& options, const JobContext& context
 Result<PruneResult> prune(const PruneOptions& options) {
   DGX_TRY(const bundle::KeepPolicy keep, bundle::parse_keep(options.keep));
   DGX_TRY(const bundle::RunReader before, bundle::RunReader::open(options.run));
-  DGX_TRY(auto run, bundle::RunWriter::open(options.run, before.index().header, keep));
+  DGX_TRY(auto run, bundle::RunWriter::open(options.run, before.index().header, keep, {}, options.wait));
   std::vector<std::pair<std::size_t, std::int64_t>> sizes;  // checkpoint and bytes of each bundle that exists
   PruneResult result;
   for (std::size_t i = 0; i < run.index().checkpoints.size(); ++i) {

@@ -10,6 +10,7 @@
 #include "dgx/bundle/format.h"
 #include "dgx/bundle/state.h"
 #include "dgx/core/bytes.h"
+#include "dgx/core/files.h"
 #include "dgx/core/tensor.h"
 
 namespace dgx::bundle {
@@ -74,15 +75,17 @@ struct RunIndex {
 class RunWriter {
  public:
   /// Makes the folder (its parent must exist) with checkpoint 0. kCannotCreate if the folder already has an
-  /// index, or has files of a run without an index; kLocked if another writer is in it.
+  /// index, or has files of a run without an index; kLocked if another writer is still in it after
+  /// `wait`.
   [[nodiscard]] static Result<RunWriter> create(const std::string& folder, const RunHeader& header,
                                                 KeepPolicy keep, const State& initial,
-                                                const StateDigests& digests, Effort effort = {});
+                                                const StateDigests& digests, Effort effort = {},
+                                                const LockWait& wait = {});
   /// Continues a run, removing strays of a killed writer. kMissing if the folder has no index; kLocked if
-  /// another writer is in it; kMalformed if the index is broken, its header is not `header`, or for some
-  /// step the folder has another state than the index names.
+  /// another writer is still in it after `wait`; kMalformed if the index is broken, its header is not
+  /// `header`, or for some step the folder has another state than the index names.
   [[nodiscard]] static Result<RunWriter> open(const std::string& folder, const RunHeader& header,
-                                              KeepPolicy keep, Effort effort = {});
+                                              KeepPolicy keep, Effort effort = {}, const LockWait& wait = {});
 
   RunWriter(RunWriter&&) noexcept;
   RunWriter& operator=(RunWriter&&) = delete;

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "dgx/core/files.h"
 #include "dgx/core/result.h"
 
 namespace dgx::cli {
@@ -21,7 +22,7 @@ enum class Need { kRequired, kOptional };
 /// One row of a command's option table: help, completions and the parser are made from it.
 struct OptionRow {
   enum class Form {
-    kFlag,        ///< no value
+    kFlag,        ///< no value; with a value name, one after "=" at will
     kValue,       ///< one value
     kList,        ///< one value or more, and may be repeated
     kPositional,  ///< one value by position
@@ -119,6 +120,8 @@ class Command {
   /// Names a variable that holds the path of what may be a private key: the user is warned if others can use
   /// it.
   Command& may_be_key(const std::string& path);
+  /// --wait[=TIME], for programs that lock: without a time they wait as long as it takes.
+  Command& wait(LockWait& wait);
   /// --isa, for programs that compute.
   Command& isa(std::optional<std::string>& name);
 

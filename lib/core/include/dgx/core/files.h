@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <span>
@@ -9,6 +10,7 @@
 
 #include "dgx/core/bytes.h"
 #include "dgx/core/result.h"
+#include "dgx/core/stop.h"
 
 namespace dgx {
 
@@ -87,23 +89,30 @@ class GrowingFile {
 /// Removes a file; of a link, the link itself. A missing file is fine. Not synced: a crash may bring it back.
 [[nodiscard]] Status remove_file(const std::string& path);
 
+/// The time to wait for a lock that another process holds, by default none. `stop`, if not null, ends the
+/// wait.
+struct LockWait {
+  std::chrono::milliseconds most{0};
+  const StopFlag* stop = nullptr;
+};
+
 /// An advisory exclusive lock (flock) that lasts as long as this object: one writer per run folder, one per
 /// ledger.
 class FileLock {
  public:
-  /// Locks an existing file or folder. kMissing if it is not there; kLocked, naming `path`, if another process
-  /// holds the lock.
-  [[nodiscard]] static Result<FileLock> acquire(const std::string& path);
+  /// Locks an existing file or folder. kMissing if it is not there; kLocked, naming `path`, if another
+  /// process still holds the lock after `wait`; kInterrupted if that was ended.
+  [[nodiscard]] static Result<FileLock> acquire(const std::string& path, const LockWait& wait = {});
   /// Locks a file that serves as a lock and nothing else, and creates it if it is not there. kLocked as
   /// acquire(); kCannotCreate for a link, which would create it elsewhere.
-  [[nodiscard]] static Result<FileLock> acquire_file(const std::string& path);
+  [[nodiscard]] static Result<FileLock> acquire_file(const std::string& path, const LockWait& wait = {});
   FileLock(FileLock&& other) noexcept;
   FileLock& operator=(FileLock&&) = delete;
   ~FileLock();
 
  private:
   explicit FileLock(int descriptor) : descriptor_(descriptor) {}
-  [[nodiscard]] static Result<FileLock> take(int descriptor, const std::string& path);
+  [[nodiscard]] static Result<FileLock> take(int descriptor, const std::string& path, const LockWait& wait);
   int descriptor_;
 };
 

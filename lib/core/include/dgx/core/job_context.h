@@ -20,6 +20,7 @@ struct JobContext {
   const StopFlag& stop;
   /// The request to save the state and go on, for jobs that can; null if there is no way to make it.
   RequestFlag* save = nullptr;
+  LockWait lock_wait = {};  ///< --wait
 };
 
 }  // namespace dgx

@@ -55,6 +55,7 @@ struct LedgerWriter {
   std::size_t most_bytes = ledger::kMaxLedgerBytes;  ///< limit of each of the ledger's files
   std::optional<std::string> store = {};  ///< folder that append fetches openings, deliveries and chunks from
   int threads = 1;
+  LockWait wait = {};  ///< for another process that writes the ledger
 };
 
 /// Creates LEDGER.jsonl and LEDGER.receipts.jsonl with the policy of `policy_path`

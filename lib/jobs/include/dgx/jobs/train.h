@@ -109,6 +109,7 @@ struct EvaluateResult {
 struct PruneOptions {
   std::string run;
   std::string keep = "last";  ///< every:N, last
+  LockWait wait = {};         ///< for a process that writes the run
 };
 
 struct PruneResult {

@@ -48,11 +48,13 @@ inline constexpr std::size_t kMaxReceiptBytes = 2048;
 /// RFC 6962 root over merkle::ledger_leaf of every entry.
 [[nodiscard]] manifest::RootReference head_of(std::span<const Entry> entries);
 
-/// Creates both files with the operator's policy as first entry. kCannotCreate if one exists, except for a
+/// Creates both files with the operator's policy as first entry. kLocked if another process still does after
+/// `wait`; kCannotCreate if one exists, except for a
 /// receipts file with at most the first receipt, which a killed call leaves. After an error there is no
 /// ledger, or, if only syncing its folder failed, a whole one.
 [[nodiscard]] Result<Log> create(const std::string& path, manifest::Signed<manifest::Body> policy,
-                                 const crypto::SecretKey& operator_key, std::int64_t milliseconds);
+                                 const crypto::SecretKey& operator_key, std::int64_t milliseconds,
+                                 const LockWait& wait = {});
 
 /// Reads and checks everything: envelopes, order of times, each receipt and logged tree head against the
 /// recomputed tree. A crash leaves last entries without receipts and last lines without a newline: these are
@@ -68,10 +70,11 @@ inline constexpr std::size_t kMaxReceiptBytes = 2048;
 /// are cut before entries, so a crash never leaves a receipt without its entry.
 class Writer {
  public:
-  /// Locks (kLocked if another process writes), reads, and repairs a torn end. kUnauthorised unless
-  /// `key` is the operator's. Neither file ever grows beyond `most_bytes`.
+  /// Locks (kLocked if another process still writes after `wait`), reads, and repairs a torn end.
+  /// kUnauthorised unless `key` is the operator's. Neither file ever grows beyond `most_bytes`.
   [[nodiscard]] static Result<Writer> open(const std::string& path, crypto::SecretKey key,
-                                           std::size_t most_bytes = kMaxLedgerBytes);
+                                           std::size_t most_bytes = kMaxLedgerBytes,
+                                           const LockWait& wait = {});
 
   [[nodiscard]] const Log& log() const { return log_; }
   [[nodiscard]] bool contains(const Digest& statement) const { return ids_.contains(statement); }
@@ -84,8 +87,8 @@ class Writer {
                                                                    std::int64_t milliseconds);
   /// Appends all statements in order, or on an error none, at `milliseconds` or the last receipt's time,
   /// whichever is later. kNotAllowed if one is in the ledger already, or if a file would be too long. Whether
-  /// they are *allowed* is for protocol::Market to decide, before this. A crash leaves the first few of them, each
-  /// with its receipt. Cost: that of the statements, however long the ledger is.
+  /// they are *allowed* is for protocol::Market to decide, before this. A crash leaves the first few of them,
+  /// each with its receipt. Cost: that of the statements, however long the ledger is.
   [[nodiscard]] Result<std::vector<manifest::Signed<manifest::Receipt>>> append_all(
       std::vector<manifest::Signed<manifest::Body>> statements, std::int64_t milliseconds);
 
