@@ -21,40 +21,40 @@ expect() {
   "$@" && found=0 || found=$?
   [ "$found" -eq "$code" ] || { echo "divergence: exit $found, not $code: $*" >&2; exit 1; }
 }
-log() { dgx-settle append ledger.jsonl "$@" --store store --key operator.pem >>settle.log; }
+log() { dgx-settle append ledger.jsonl "$@" --store store --wait --key operator.pem -q; }
 
 say "the market, and a text to learn"
 for name in operator submitter solver verifier; do dgx-key new "$name" --json | value key_id >"$name.id"; done
 cat >policy.json <<'POLICY'
 {"sample_ppm": 300000, "solver_bond": 1000000, "verifier_fee": 20000, "window_challenge_ms": 15000, "window_move_ms": 60000}
 POLICY
-dgx-settle init ledger.jsonl --key operator.pem --policy policy.json >settle.log
+dgx-settle init ledger.jsonl --key operator.pem --policy policy.json -q
 for name in submitter solver verifier; do
-  dgx-settle make deposit --ledger ledger.jsonl --set account="$(cat "$name.id")" amount=20000000 --key operator.pem -o "$name.deposit.json" >>settle.log
+  dgx-settle make deposit --ledger ledger.jsonl --set account="$(cat "$name.id")" amount=20000000 --key operator.pem -o "$name.deposit.json" -q
   log "$name.deposit.json"
 done
 i=0
 while [ $i -lt 200 ]; do echo "line $i of a text that says little, $((i * i)) times"; i=$((i + 1)); done >text.txt
-dgx-pack text text.txt --context 16 -o data.h5 >>settle.log
+dgx-pack text text.txt --context 16 -o data.h5 -q
 
 # post NAME RATE: the submitter signs a task with this learning rate; verifier and solver take it.
 post() {
   dgx-submit --data data.h5 --model gpt:layers=1,width=16,heads=2,context=16 --loss cross-entropy --optimizer "sgd:lr=$2" --batch 8 \
-    --steps 60 --checkpoint-every 10 --price 1000000 --ledger ledger.jsonl --key submitter.pem -o "$1.json" >>settle.log
-  dgx-verify beacon "$1.json" --segment-milliseconds 100 --key verifier.pem -o "$1.commit.json" >>settle.log
-  dgx-settle make assign "$1.json" --about "$1.commit.json" --set segment_milliseconds=100 --key solver.pem -o "$1.assign.json" >>settle.log
+    --steps 60 --checkpoint-every 10 --price 1000000 --ledger ledger.jsonl --key submitter.pem -o "$1.json" -q
+  dgx-verify beacon "$1.json" --segment-milliseconds 100 --key verifier.pem -o "$1.commit.json" -q
+  dgx-settle make assign "$1.json" --about "$1.commit.json" --set segment_milliseconds=100 --key solver.pem -o "$1.assign.json" -q
   log "$1.json" "$1.commit.json" "$1.assign.json"
 }
 
 # prove NAME: proof, beacon, opening, and the operator's copy of what was opened.
 prove() {
-  dgx-prove "$1.json" "$1.run" --key solver.pem -o "$1.proof.json" 2>>settle.log
+  dgx-prove "$1.json" "$1.run" --key solver.pem -o "$1.proof.json" -q
   log "$1.proof.json"
-  dgx-verify beacon "$1.commit.json" --reveal "$1.proof.json" --task "$1.json" --ledger ledger.jsonl --key verifier.pem -o "$1.beacon.json" >>settle.log
+  dgx-verify beacon "$1.commit.json" --reveal "$1.proof.json" --task "$1.json" --ledger ledger.jsonl --key verifier.pem -o "$1.beacon.json" -q
   log "$1.beacon.json"
-  dgx-prove open "$1.json" "$1.proof.json" --beacon "$1.beacon.json" --run "$1.run" --store store --key solver.pem -o "$1.opening.json" >>settle.log
+  dgx-prove open "$1.json" "$1.proof.json" --beacon "$1.beacon.json" --run "$1.run" --store store --key solver.pem -o "$1.opening.json" -q
   log "$1.opening.json"
-  dgx-settle fetch ledger.jsonl "$1.json" -o "$1.opened" >>settle.log
+  dgx-settle fetch ledger.jsonl "$1.json" -o "$1.opened" -q
 }
 
 say "a learning rate of 100000: the run diverges, exit 1, and is proved as it is"
@@ -64,7 +64,7 @@ prove wild
 
 say "the verifier replays the drawn segments, and the step that diverges"
 dgx-verify wild.json wild.proof.json --from wild.opened --data data.h5 --beacon wild.beacon.json --key verifier.pem -o wild.verdict.json
-dgx-prove deliver wild.json wild.proof.json --run wild.run --store store --key solver.pem -o wild.delivery.json >>settle.log
+dgx-prove deliver wild.json wild.proof.json --run wild.run --store store --key solver.pem -o wild.delivery.json -q
 log wild.verdict.json wild.delivery.json
 
 say "a good learning rate, and a solver who stops and claims that the run diverges"
@@ -82,7 +82,7 @@ who=solver
 until dgx-bisect show dispute.jsonl --json | grep -q '"over":true'; do
   from=tame.run; drill=--drill
   [ $who = solver ] || { from=tame.opened; drill=; }
-  dgx-bisect move tame.json dispute.jsonl --from $from --data data.h5 $drill --key $who.pem --json >move.json 2>>settle.log || [ $? -eq 1 ]
+  dgx-bisect move tame.json dispute.jsonl --from $from --data data.h5 $drill --key $who.pem --json >move.json -q || [ $? -eq 1 ]
   printf '  %-9s %s\n' $who "$(value said <move.json)"
   if [ $who = solver ]; then who=verifier; else who=solver; fi
 done
@@ -90,6 +90,6 @@ log dispute.jsonl
 expect 1 dgx-referee dispute.jsonl --key verifier.pem -o ruling.json
 
 say "settled: the first solver is paid for the steps made, the second lost the bond"
-dgx-settle run ledger.jsonl --until-settled --wait --key operator.pem >>settle.log
+dgx-settle run ledger.jsonl --until-settled --wait --key operator.pem -q
 dgx-settle status ledger.jsonl
-dgx-settle check ledger.jsonl >>settle.log
+dgx-settle check ledger.jsonl -q

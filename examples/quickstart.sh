@@ -52,8 +52,8 @@ POLICY
 mkdir store
 dgx-settle init ledger.jsonl --key operator.pem --policy policy.json
 fund() { # NAME AMOUNT
-  dgx-settle make deposit --ledger ledger.jsonl --set account="$(cat "$1.id")" --set amount="$2" --key operator.pem -o "deposit-$1.json" >>settle.log
-  dgx-settle append ledger.jsonl "deposit-$1.json" --key operator.pem >>settle.log
+  dgx-settle make deposit --ledger ledger.jsonl --set account="$(cat "$1.id")" --set amount="$2" --key operator.pem -o "deposit-$1.json" -q
+  dgx-settle append ledger.jsonl "deposit-$1.json" --wait --key operator.pem -q
 }
 fund submitter 20000000
 fund solver 5000000
@@ -71,24 +71,24 @@ submit() {
   dgx-submit --data train.h5 --model mlp:784-256-128-10 --loss cross-entropy --optimizer sgd:lr=0.1,momentum=0.9 \
     --schedule cosine:warmup=100,min=0 --batch 128 --epochs 10 --seed "$2" --checkpoint-every 200 --ledger ledger.jsonl \
     --key submitter.pem -o "$1.json"
-  dgx-settle append ledger.jsonl "$1.json" --key operator.pem >>settle.log
+  dgx-settle append ledger.jsonl "$1.json" --wait --key operator.pem -q
 }
 
 # take NAME SOLVER: the verifier makes an offer (their beacon is committed), the solver takes the task; both bonds lock. Each first
 # measures how long a segment takes them, since it must be replayed within a move of a dispute.
 take() {
   for who in verifier "$2"; do
-    dgx-profile "$1.json" --data train.h5 --quick --key "$who.pem" -o "$1.$who.profile.json" >>settle.log 2>&1
+    dgx-profile "$1.json" --data train.h5 --quick --key "$who.pem" -o "$1.$who.profile.json" -q
   done
-  dgx-verify beacon "$1.json" --profile "$1.verifier.profile.json" --key verifier.pem -o "$1.commit.json" >>settle.log
-  dgx-settle make assign "$1.json" --about "$1.commit.json" --profile "$1.$2.profile.json" --key "$2.pem" -o "$1.assign.json" >>settle.log
-  dgx-settle append ledger.jsonl "$1.commit.json" "$1.assign.json" --key operator.pem >>settle.log
+  dgx-verify beacon "$1.json" --profile "$1.verifier.profile.json" --key verifier.pem -o "$1.commit.json" -q
+  dgx-settle make assign "$1.json" --about "$1.commit.json" --profile "$1.$2.profile.json" --key "$2.pem" -o "$1.assign.json" -q
+  dgx-settle append ledger.jsonl "$1.commit.json" "$1.assign.json" --wait --key operator.pem -q
   keep_time
 }
 
 # The operator's clock: while a deadline runs the ledger may not fall silent, however long training and replays take. It ends when nothing waits.
 keep_time() {
-  dgx-settle run ledger.jsonl --until-settled --wait --key operator.pem >>settle.log 2>&1 &
+  dgx-settle run ledger.jsonl --until-settled --wait --key operator.pem -q &
   clocks="${clocks:-} $!"
 }
 trap 'kill ${clocks:-} 2>/dev/null || true' EXIT
@@ -96,19 +96,19 @@ trap 'kill ${clocks:-} 2>/dev/null || true' EXIT
 # prove NAME SOLVER: the proof is logged, then the verifier reveals their beacon, and the solver opens the drawn segments to everyone.
 prove() {
   dgx-prove "$1.json" "$1.run" --key "$2.pem" -o "$1.proof.json"
-  dgx-settle append ledger.jsonl "$1.proof.json" --key operator.pem -o "$1.receipt.json" >>settle.log
+  dgx-settle append ledger.jsonl "$1.proof.json" --wait --key operator.pem -o "$1.receipt.json" -q
   dgx-verify beacon "$1.commit.json" --reveal "$1.proof.json" --task "$1.json" --receipt "$1.receipt.json" --operator operator.pub.pem \
     --key verifier.pem -o "$1.beacon.json"
-  dgx-settle append ledger.jsonl "$1.beacon.json" --key operator.pem >>settle.log
+  dgx-settle append ledger.jsonl "$1.beacon.json" --wait --key operator.pem -q
   dgx-prove open "$1.json" "$1.proof.json" --beacon "$1.beacon.json" --run "$1.run" --store store --key "$2.pem" -o "$1.opening.json"
-  dgx-settle append ledger.jsonl "$1.opening.json" --store store --key operator.pem >>settle.log
+  dgx-settle append ledger.jsonl "$1.opening.json" --store store --wait --key operator.pem -q
   dgx-settle fetch ledger.jsonl "$1.json" -o "$1.opened"
 }
 
 # judge NAME: the verdict is committed, then revealed.
 judge() {
-  dgx-settle make verdict-commitment "$1.json" --about "$1.verdict.json" --key verifier.pem -o "$1.hidden.json" >>settle.log
-  dgx-settle append ledger.jsonl "$1.hidden.json" "$1.verdict.json" --key operator.pem >>settle.log
+  dgx-settle make verdict-commitment "$1.json" --about "$1.verdict.json" --key verifier.pem -o "$1.hidden.json" -q
+  dgx-settle append ledger.jsonl "$1.hidden.json" "$1.verdict.json" --wait --key operator.pem -q
 }
 
 say "an honest solver: task, training, proof, verdict"
@@ -122,8 +122,8 @@ dgx-verify honest.json honest.proof.json --from honest.opened --data train.h5 --
   -o honest.verdict.json --json >honest.verify
 verify_time=$(since "$start")
 judge honest
-dgx-settle make delivery honest.json --about honest.proof.json --key submitter.pem -o honest.delivery.json >>settle.log
-dgx-settle append ledger.jsonl honest.delivery.json --key operator.pem >>settle.log
+dgx-settle make delivery honest.json --about honest.proof.json --key submitter.pem -o honest.delivery.json -q
+dgx-settle append ledger.jsonl honest.delivery.json --wait --key operator.pem -q
 
 say "a cheat: the same work with one wrong bit"
 submit crooked 2
@@ -143,11 +143,11 @@ caught_time=$(since "$start")
 say "a dispute: the verifier challenges the proof, both sides move, a referee rules"
 dgx-bisect open crooked.json crooked.proof.json --verdict crooked.verdict.json --key verifier.pem -o dispute.jsonl
 judge crooked
-log_dispute() { dgx-settle append ledger.jsonl dispute.jsonl --key operator.pem >>settle.log 2>&1; }
+log_dispute() { dgx-settle append ledger.jsonl dispute.jsonl --wait --key operator.pem -q; }
 log_dispute
 # move WHO [--drill]: their next move, logged at once, so that nobody can say it came late. The cheat defends their fault.
 move() {
-  dgx-bisect move crooked.json dispute.jsonl --from crooked.run --data train.h5 --key "$1.pem" ${2:+"$2"} --json 2>>dispute.log >move.json || [ $? -eq 1 ]
+  dgx-bisect move crooked.json dispute.jsonl --from crooked.run --data train.h5 --key "$1.pem" ${2:+"$2"} --json -q >move.json || [ $? -eq 1 ]
   printf '  %-9s %6s bytes  %s\n' "$1" "$(value move_bytes <move.json)" "$(value said <move.json)"
   log_dispute
 }
@@ -160,10 +160,10 @@ while ! is_over; do
 done
 dispute_time=$(since "$start")
 dgx-referee dispute.jsonl --key referee.pem -o ruling.json --json >ruled.json && { echo "quickstart: the cheat was not convicted" >&2; exit 1; } || [ $? -eq 1 ]
-dgx-settle append ledger.jsonl ruling.json --key operator.pem >>settle.log
+dgx-settle append ledger.jsonl ruling.json --wait --key operator.pem -q
 
 say "with both runs at hand the result is the same: an honest run compared with the cheat's"
-dgx-train crooked.json --data train.h5 -o checked.run -q >/dev/null
+dgx-train crooked.json --data train.h5 -o checked.run -q
 dgx-bisect diff crooked.json checked.run crooked.run --data train.h5 --json >pinpoint.json || [ $? -eq 1 ]
 
 say "settlement: windows pass, the operator pays and slashes"

@@ -207,7 +207,7 @@ struct Show {
     DGX_TRY(const jobs::DisputeStanding standing, jobs::show_dispute(options, out.brief_job()));
     if (out.common().json) {
       print_fields(standing, out);
-    } else {
+    } else if (!out.common().quiet) {
       out.raw(jobs::print_text(standing.story));
       if (standing.torn > 0)
         out.warning(fmt::format("an unfinished last line of {} bytes is left out", standing.torn));

@@ -30,10 +30,16 @@ WriteEnd write_all(int descriptor, std::string_view text) {
   return WriteEnd::kDone;
 }
 
+/// True if standard error is a terminal that obeys escape sequences.
+bool on_terminal() {
+  const char* const term = std::getenv("TERM");
+  return isatty(STDERR_FILENO) == 1 && (term == nullptr || std::string_view(term) != "dumb");
+}
+
 bool colored(const Common& common) {
   if (common.color != "auto") return common.color == "always";
   const char* const no_color = std::getenv("NO_COLOR");
-  return (no_color == nullptr || *no_color == '\0') && isatty(STDERR_FILENO) == 1;
+  return (no_color == nullptr || *no_color == '\0') && on_terminal();
 }
 
 /// True if the environment names a UTF-8 locale, by the precedence of setlocale(3). That function itself
@@ -70,9 +76,9 @@ Cell Cell::of_unsigned(std::uint64_t number) {
 
 Out::Out(std::string program, Common common) : program_(std::move(program)), common_(std::move(common)) {
   using Form = ProgressBar::Form;
-  const Form form = common_.quiet ? Form::kNothing : isatty(STDERR_FILENO) == 1 ? Form::kBar : Form::kLines;
+  const Form form = common_.quiet ? Form::kNothing : on_terminal() ? Form::kBar : Form::kLines;
   progress_ = std::make_unique<ProgressBar>(
-      form, where_requests(), [this](std::string_view text) { talk("", text); },
+      form, where_requests(), [this](std::string_view text) { talk("note", text); },
       [this](std::string_view text) { note(text); }, [this](std::string_view text) { warning(text); });
 }
 
@@ -158,6 +164,7 @@ void Out::next() {
     entries_.clear();
     return;
   }
+  if (common_.quiet) entries_.clear();
   std::size_t widest = 0;
   for (const Entry& entry : entries_) {
     if (!entry.block) widest = std::max(widest, entry.name.size());
@@ -186,27 +193,39 @@ void Out::write(std::string_view text) {
   }
 }
 
-void Out::talk(std::string_view kind, std::string_view text) {
-  const bool color = colored(common_) && !kind.empty();
+void Out::talk(std::string_view kind, std::string_view text, json::Output::Object more) {
+  if (common_.json) {
+    more.emplace("program", program_);
+    more.emplace(kind, printable(text));
+    write_all(STDERR_FILENO, json::Output(std::move(more)).dump() + "\n");
+    return;
+  }
+  const bool plain = kind == "note";
+  const bool color = colored(common_) && !plain;
   const std::string_view start = !color ? "" : kind == "error" ? "\x1b[1;31m" : "\x1b[1;33m";
-  const std::string word = kind.empty() ? "" : fmt::format("{}{}:{} ", start, kind, color ? "\x1b[0m" : "");
+  const std::string word = plain ? "" : fmt::format("{}{}:{} ", start, kind, color ? "\x1b[0m" : "");
   write_all(STDERR_FILENO, fmt::format("{}: {}{}\n", program_, word, printable(text)));
 }
 
 void Out::note(std::string_view text) {
-  if (!common_.quiet) talk("", text);
+  if (!common_.quiet) talk("note", text);
 }
 
 void Out::detail(std::string_view text, int level) {
-  if (common_.verbosity >= level) talk("", text);
+  if (common_.verbosity >= level) note(text);
 }
 
-void Out::warning(std::string_view text) { talk("warning", text); }
+void Out::warning(std::string_view text) {
+  if (!common_.quiet) talk("warning", text);
+}
 
 void Out::error(const Error& error) {
   progress_->finish();
-  talk("error", error.message);
-  if (!error.hint.empty()) write_all(STDERR_FILENO, fmt::format("hint: {}\n", printable(error.hint)));
+  json::Output::Object more{{"code", static_cast<int>(error.code)}};
+  if (!error.hint.empty()) more.emplace("hint", printable(error.hint));
+  talk("error", error.message, std::move(more));
+  if (!error.hint.empty() && !common_.json)
+    write_all(STDERR_FILENO, fmt::format("hint: {}\n", printable(error.hint)));
 }
 
 Progress& Out::progress() { return *progress_; }

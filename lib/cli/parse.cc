@@ -127,7 +127,7 @@ void declare_common(Command& command, Common& common, Questions& questions) {
   const std::size_t own = command.rows().size();
   common.threads = default_threads();
   command.flag("--json", common.json, "print results as JSON, one object per line");
-  command.flag("--quiet,-q", common.quiet, "print no progress and no notes");
+  command.flag("--quiet,-q", common.quiet, "print nothing but errors, and with --json results");
   bool counted = false;
   command.flag("--verbose,-v", counted, "print more on standard error; -vv prints even more");
   command.rows().back().store = [&common](const std::vector<std::string>& times) -> Status {
@@ -143,7 +143,7 @@ void declare_common(Command& command, Common& common, Questions& questions) {
   };
   command.flag("--force", common.force, "replace existing output files");
   command.choice("--color", {"auto", "always", "never"}, common.color,
-                 "colour messages; NO_COLOR is honoured");
+                 "colour messages; DGX_COLOR sets the default, NO_COLOR is honoured");
   command.option("--trust", "FILE|DIR", common.trust,
                  "accept only these signers: a public key, or a folder of *.pub.pem");
   command.flag("--help,-h", questions.help, "print this help");

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <exception>
 #include <optional>
 
@@ -64,7 +65,9 @@ Request request_of(const Tool& tool, std::vector<std::string> arguments) {
   return out;
 }
 
-Status answer(const Tool& tool, const Tool::Entry* entry, const Questions& questions, Out& out) {
+Status answer(const Tool& tool, const Tool::Entry* entry, const Questions& questions, Common common) {
+  common.quiet = false;
+  Out out(tool.name(), std::move(common));
   if (questions.help) {
     out.raw(help_text(tool, entry));
   } else if (questions.version) {
@@ -122,6 +125,23 @@ void name_keys(const Tool& tool, Out& out) {
   if (auto names = tool.read_names()(*out.common().trust); names.ok()) out.name_keys(*std::move(names));
 }
 
+/// True if --json is among the arguments, even those of a command line that cannot be parsed.
+bool asks_for_json(const std::vector<std::string>& arguments) {
+  const auto end = std::find(arguments.begin(), arguments.end(), "--");
+  return std::find(arguments.begin(), end, "--json") != end;
+}
+
+/// DGX_COLOR, unless --color is given.
+Status color_from_environment(const Command& table, Common& common) {
+  const OptionRow& row = *table.find("--color");
+  const char* const color = std::getenv("DGX_COLOR");
+  if (row.given || color == nullptr || *color == '\0') return {};
+  if (std::find(row.choices.begin(), row.choices.end(), color) == row.choices.end())
+    return usage_error(fmt::format("DGX_COLOR: '{}' is not one of {}", color, fmt::join(row.choices, ", ")));
+  common.color = color;
+  return {};
+}
+
 int finish(Out& out, const Error& error) {
   out.error(error);
   return static_cast<int>(error.code);
@@ -138,9 +158,11 @@ int run_request(const Tool& tool, Request request) {
   declare_common(table, common, questions);
 
   Status parsed = parse(table, questions, request.arguments);
+  if (parsed.ok() && !questions.any()) parsed = color_from_environment(table, common);
+  common.json = common.json || asks_for_json(request.arguments);
   Out out(tool.name(), common);
   if (parsed.ok() && questions.any()) {
-    const Status answered = answer(tool, request.entry, questions, out);
+    const Status answered = answer(tool, request.entry, questions, common);
     return answered.ok() ? 0 : finish(out, answered.error());
   }
   if (request.entry == nullptr) parsed = no_command(request, std::move(parsed));
@@ -184,13 +206,17 @@ Tool& Tool::later(std::string name, std::string summary) {
 int Tool::run(int argc, char** argv) const {
   fill_standard_streams();
   ignore_write_signals();
+  const std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
+  Common common;
+  common.json = asks_for_json(arguments);
   try {
-    return run_request(*this,
-                       request_of(*this, std::vector<std::string>(argv + std::min(argc, 1), argv + argc)));
+    return run_request(*this, request_of(*this, arguments));
   } catch (const std::bad_alloc&) {
-    return Out(name_, {}).error(internal_error("not enough memory")), static_cast<int>(ErrorCode::kInternal);
+    Out out(name_, common);
+    return finish(out, internal_error("not enough memory"));
   } catch (const std::exception& error) {
-    return Out(name_, {}).error(internal_error(error.what())), static_cast<int>(ErrorCode::kInternal);
+    Out out(name_, common);
+    return finish(out, internal_error(error.what()));
   }
 }
 

@@ -244,7 +244,7 @@ def hostile_places(market):
     market.append("tampered.opening.json")
     check("it is opened", market.state("tampered")[0] == "opened")
     again = place("again")
-    check("once", "already" in market.append(sign_opening("tampered", again.name), exit_code=2).stderr)
+    check("once", "already" in market.append(sign_opening("tampered", again.name), exit_code=76).stderr)
 
 
 def killed_between(market):
@@ -304,7 +304,7 @@ def raced(market):
         second.send_signal(signal.SIGCONT)
         told += second.communicate(timeout=60)
         exits = (first.returncode, second.returncode)
-        check(f"at {moment} ms one of two logs it, and the other has nothing to do or has to wait", exits in ((0, 0), (0, 73), (73, 0)), (exits, told))
+        check(f"at {moment} ms one of two logs it, and the other has nothing to do or has to wait", exits in ((0, 0), (0, 69), (69, 0)), (exits, told))
         check(f"at {moment} ms it is opened", market.state("raced")[0] == "opened", told)
         found = {path.name: path.read_bytes() for path in copy.iterdir()} if copy.is_dir() else None
         check(f"at {moment} ms the copy is whole", found == wanted, found and {name: len(content) for name, content in found.items()})
@@ -363,7 +363,7 @@ def chunks(market):
     market.prove("unseen", reveals=False)
     market.run("dgx-prove", "open", "unseen.json", "unseen.proof.json", "--receipt", "unseen.receipt.json", "--run", "unseen.run", "--store", market.store,
                "--key", "solver.pem", "-o", "early.json")
-    check("before the beacon is missed", "beacon" in market.append("early.json", exit_code=2).stderr)
+    check("before the beacon is missed", "beacon" in market.append("early.json", exit_code=76).stderr)
     time.sleep(2.2)
     market.open("unseen")
     market.append("unseen.opening.json")

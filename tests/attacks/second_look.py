@@ -26,7 +26,7 @@ import statements as st  # noqa: E402  signs without the programs' code
 from cryptography.hazmat.primitives import serialization  # noqa: E402
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey  # noqa: E402
 
-NOT_NOW, REFUSED, BUSY, WRONG_KEY = 2, 65, 73, 77
+NOT_NOW, REFUSED, BUSY, WRONG_KEY = 76, 65, 69, 77
 PEOPLE = ("operator", "submitter", "solver", "verifier", "mallory", "stranger")
 PURSE, BOND = 1_000_000, 10_000
 checks = 0
@@ -369,7 +369,7 @@ def other_markets(programs):
         other.refused(line, exit_code=REFUSED if kind in ("task", "deposit", "withdrawal", "tree-head") else NOT_NOW)
     all_of_it = [{"account": key_id("submitter"), "amount": body(one.task)["estimate"]["escrow"]}]
     one.refused(seal("settlement", {"task": sid(one.task), "reason": "no-proof", "payouts": all_of_it}, [("task", sid(one.task))], "operator"), exit_code=NOT_NOW)
-    one.refused(one.lines("L.receipts.jsonl")[-1], exit_code=NOT_NOW)
+    one.refused(one.lines("L.receipts.jsonl")[-1], exit_code=REFUSED)
 
 
 def hostile_locations(programs):

@@ -15,7 +15,7 @@ import subprocess
 import tempfile
 import time
 
-from refusals import (BIN, CANNOT_CREATE, DONE, INTERNAL, INTERRUPTED, IO, MALFORMED, MISSING, NOBODY, OPTIONS, UNAUTHORISED, USAGE, call, check, disk_of, finishes,
+from refusals import (BIN, CANNOT_CREATE, DONE, INTERNAL, INTERRUPTED, IO, LOCKED, MALFORMED, MISSING, NOBODY, OPTIONS, UNAUTHORISED, USAGE, call, check, disk_of, finishes,
                       flipped, read, refused, run_tests, snapshot, train, write, tasks)
 
 
@@ -279,7 +279,7 @@ def test_two_writers():
     first = begun("both", 2)
     before = sorted(os.listdir("both"))
     second = call(*train("both"))
-    check(second.returncode == CANNOT_CREATE, f"a second writer: exit {second.returncode}: {second.stderr}")
+    check(second.returncode == LOCKED, f"a second writer: exit {second.returncode}: {second.stderr}")
     check(sorted(os.listdir("both")) == before, "a second writer changed the run")
     first.send_signal(signal.SIGCONT)
     error = first.communicate(timeout=200)[1]

@@ -2,13 +2,13 @@
 # usage: sh dispute.sh DRILL
 set -e
 rm -rf cheat cheat.proof.json cheat.states cheat.proof.states verdict.* dispute.jsonl* ruling.json
-dgx-train task.json --data data.h5 -o cheat --drill "$1" -q >/dev/null
-dgx-prove task.json cheat --key cheat.pem -o cheat.proof.json >/dev/null 2>&1
-! dgx-verify task.json cheat.proof.json --from cheat --data data.h5 --all --key verifier.pem -o verdict.json -q >/dev/null
-dgx-bisect open task.json cheat.proof.json --verdict verdict.json --key verifier.pem -o dispute.jsonl -q >/dev/null
+dgx-train task.json --data data.h5 -o cheat --drill "$1" -q
+dgx-prove task.json cheat --key cheat.pem -o cheat.proof.json -q
+! dgx-verify task.json cheat.proof.json --from cheat --data data.h5 --all --key verifier.pem -o verdict.json -q
+dgx-bisect open task.json cheat.proof.json --verdict verdict.json --key verifier.pem -o dispute.jsonl -q
 side=cheat drill=--drill
 while ! dgx-bisect show dispute.jsonl --json | grep -q '"over":true'; do
-  dgx-bisect move task.json dispute.jsonl --from cheat $drill --data data.h5 --key $side.pem -q >/dev/null 2>&1 || [ $? -eq 1 ]
+  dgx-bisect move task.json dispute.jsonl --from cheat $drill --data data.h5 --key $side.pem -q || [ $? -eq 1 ]
   [ $side = cheat ] && side=verifier drill= || { side=cheat; drill=--drill; }
 done
 status=0

@@ -18,7 +18,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(
 import tasks  # noqa: E402
 
 NOBODY = 65534
-DONE, USAGE, MALFORMED, MISSING, INTERNAL, CANNOT_CREATE, IO, INTERRUPTED, UNAUTHORISED = 0, 2, 65, 66, 70, 73, 74, 75, 77
+DONE, USAGE, MALFORMED, MISSING, LOCKED, INTERNAL, CANNOT_CREATE, IO, INTERRUPTED, NOT_ALLOWED, UNAUTHORISED = 0, 2, 65, 66, 69, 70, 73, 74, 75, 76, 77
 OPTIONS = argparse.ArgumentParser()
 OPTIONS.add_argument("--bin", required=True)
 OPTIONS.add_argument("--part")

@@ -109,7 +109,7 @@ class Watch:
         process = self.begun("pruned", 40)
         before = sorted(name for name in os.listdir(self.path("pruned")) if name.startswith("checkpoint-"))
         done = subprocess.run([os.path.join(self.bin, "dgx-train"), "prune", self.path("pruned")], capture_output=True, text=True, timeout=100)
-        assert done.returncode == 73, f"exit {done.returncode}: {done.stdout}{done.stderr}"
+        assert done.returncode == 69, f"exit {done.returncode}: {done.stdout}{done.stderr}"
         assert set(before) <= set(os.listdir(self.path("pruned"))), "a checkpoint is gone"
         process.kill()
         process.communicate(timeout=100)

@@ -29,7 +29,7 @@ i, j = np.arange(64)[:, None], np.arange(784)[None, :]
 np.save("x.npy", (((i * 37 + j * 101 + i * j * 13) % 997) / 997).astype("<f4"))
 np.save("y.npy", (np.arange(64) * 7 % 10).astype("u1"))
 DATA
-"$new/dgx-pack" npy --x x.npy --y y.npy -o data.h5 -q >/dev/null
+"$new/dgx-pack" npy --x x.npy --y y.npy -o data.h5 -q
 "$new/dgx-key" new key >/dev/null
 
 # The last state of 20 steps on the task that this dgx-submit captures.

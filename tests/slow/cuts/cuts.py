@@ -25,7 +25,7 @@ import time
 import crashes
 import stories
 
-SHORT_EXIT = (0, 65, 66, 70, 73, 74, 75)
+SHORT_EXIT = (0, 65, 66, 69, 70, 73, 74, 75, 76)
 
 
 class Machine:

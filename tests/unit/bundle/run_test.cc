@@ -157,11 +157,11 @@ TEST_CASE("two writers cannot have one run, readers may look at any moment") {
   std::optional<RunWriter> writer = create(folder / "run", kAll);
   const auto second = RunWriter::open(folder / "run", header(), kAll);
   REQUIRE(!second.ok());
-  CHECK(second.error().code == ErrorCode::kCannotCreate);
+  CHECK(second.error().code == ErrorCode::kLocked);
   CHECK(RunReader::open(folder / "run").ok());
   const auto again = RunWriter::create(folder / "run", header(), kAll, state_at(0), digests(state_at(0)));
   REQUIRE(!again.ok());
-  CHECK(again.error().code == ErrorCode::kCannotCreate);
+  CHECK(again.error().code == ErrorCode::kLocked);
   writer.reset();
   const auto over = RunWriter::create(folder / "run", header(), kAll, state_at(0), digests(state_at(0)));
   REQUIRE(!over.ok());

@@ -267,17 +267,46 @@ TEST_CASE("a lock is held by one at a time, on a file or a folder, and freed by 
                                       {&FileLock::acquire, folder / "file"},
                                       {&FileLock::acquire, folder.path()}}) {
     {
-      const auto mine = acquire(path);
+      const auto mine = acquire(path, {});
       REQUIRE(mine.ok());
-      const auto theirs = acquire(path);
+      const auto theirs = acquire(path, {});
       REQUIRE_FALSE(theirs.ok());
-      CHECK(theirs.error().code == ErrorCode::kCannotCreate);
+      CHECK(theirs.error().code == ErrorCode::kLocked);
       CHECK(theirs.error().message == path + ": another process is writing here");
     }
-    CHECK(acquire(path).ok());
+    CHECK(acquire(path, {}).ok());
   }
   CHECK(FileLock::acquire(folder / "none").error().code == ErrorCode::kMissing);
   CHECK_FALSE(exists(folder / "none"));
+}
+
+TEST_CASE("a lock is waited for until it is free, the time is over, or somebody stops it") {
+  using std::chrono::milliseconds;
+  const TemporaryFolder folder;
+  std::optional<FileLock> mine;
+  {
+    auto lock = FileLock::acquire_file(folder / "lock");
+    REQUIRE(lock.ok());
+    mine.emplace(std::move(lock).value());
+  }
+  const auto begun = std::chrono::steady_clock::now();
+  const auto late = FileLock::acquire_file(folder / "lock", {milliseconds(60)});
+  REQUIRE_FALSE(late.ok());
+  CHECK(late.error().code == ErrorCode::kLocked);
+  CHECK(std::chrono::steady_clock::now() - begun >= milliseconds(60));
+
+  StopFlag stop;
+  stop.request();
+  const auto stopped = FileLock::acquire_file(folder / "lock", {std::chrono::hours(1), &stop});
+  REQUIRE_FALSE(stopped.ok());
+  CHECK(stopped.error().code == ErrorCode::kInterrupted);
+
+  std::thread owner([&mine] {
+    std::this_thread::sleep_for(milliseconds(60));
+    mine.reset();
+  });
+  CHECK(FileLock::acquire_file(folder / "lock", {std::chrono::hours(1)}).ok());
+  owner.join();
 }
 
 TEST_CASE("a lock file is not made, nor opened, where a link leads") {

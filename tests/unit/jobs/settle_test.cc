@@ -106,14 +106,14 @@ TEST_CASE("no money is locked in a ledger whose time is ahead of the clock") {
   const auto status = market.log({market.deposit("far ahead")});
   REQUIRE_FALSE(status.ok());
   CHECK(status.error().message == "the ledger's last receipt is 30 days old");
-  CHECK(jobs::run_ledger(market.writer, {}).error().code == ErrorCode::kUsage);
+  CHECK(jobs::run_ledger(market.writer, {}).error().code == ErrorCode::kNotAllowed);
   market.writer.after_pause = true;
   REQUIRE(market.log({market.deposit("far ahead")}).ok());
   market.writer.after_pause = false;
   market.now -= kDay;  // the clock was wrong
   const auto refused = market.log({market.task()});
   REQUIRE_FALSE(refused.ok());
-  CHECK(refused.error().code == ErrorCode::kUsage);
+  CHECK(refused.error().code == ErrorCode::kNotAllowed);
   CHECK(refused.error().message.find("no deadline would pass") != std::string::npos);
   CHECK(market.log({market.withdrawal(2'000)}).ok());
 }
@@ -222,7 +222,7 @@ TEST_CASE("a ledger that strangers filled still ends what is open, and pays bala
        {market.withdrawal(1), market.withdrawal(444), market.task(60), market.deposit("next")}) {
     const Status status = market.log({statement});
     REQUIRE_FALSE(status.ok());
-    CHECK(status.error().code == ErrorCode::kUsage);
+    CHECK(status.error().code == ErrorCode::kNotAllowed);
     CHECK(status.error().message.find(": no room: ") != std::string::npos);
   }
   CHECK(market.log({market.withdrawal(445)}).ok());

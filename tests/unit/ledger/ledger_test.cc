@@ -85,7 +85,7 @@ TEST_CASE("time never goes back, and a statement counts once") {
   CHECK(receipt->body.head == head_of(writer->log().entries));
   const auto again = writer->append(deposit(5), 2'000);
   REQUIRE_FALSE(again.ok());
-  CHECK(again.error().code == ErrorCode::kUsage);
+  CHECK(again.error().code == ErrorCode::kNotAllowed);
   CHECK(ledger::read(folder.file())->entries.size() == 4);
 }
 
@@ -95,7 +95,7 @@ TEST_CASE("only the operator writes, and one at a time") {
   CHECK(Writer::open(folder.file(), test::key(2)).error().code == ErrorCode::kUnauthorised);
   const auto first = Writer::open(folder.file(), test::key(kOperator));
   REQUIRE(first.ok());
-  CHECK(Writer::open(folder.file(), test::key(kOperator)).error().code == ErrorCode::kCannotCreate);
+  CHECK(Writer::open(folder.file(), test::key(kOperator)).error().code == ErrorCode::kLocked);
   CHECK(Writer::open(folder.path + "/none.jsonl", test::key(kOperator)).error().code == ErrorCode::kMissing);
   CHECK(create(folder.file(), *manifest::seal_any(test::ledger_policy(), test::key(kOperator)),
                test::key(kOperator), 0)

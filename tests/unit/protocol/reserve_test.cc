@@ -112,7 +112,7 @@ TEST_CASE("a profile is taken of a task's parties, once each") {
   for (const std::uint8_t who : {test::kSubmitter, test::kSolver, test::kVerifier})
     CHECK(market.apply(sealed(profile, who), 1).ok());
   profile.memory_bytes = 1;
-  CHECK(market.apply(sealed(profile, test::kSolver), 1).error().code == ErrorCode::kUsage);
+  CHECK(market.apply(sealed(profile, test::kSolver), 1).error().code == ErrorCode::kNotAllowed);
 }
 
 TEST_CASE("no statement is longer than the room that is kept for it") {

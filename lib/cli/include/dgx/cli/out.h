@@ -59,7 +59,8 @@ struct Table {
 };
 
 /// All output of a program. Results go to standard output, as `name: value` lines or, with --json, as one
-/// JSON object a line (json::Output); messages go to standard error only.
+/// JSON object a line (json::Output); messages go to standard error only, as text or, with --json, as one
+/// object a line: {"error", "code", "hint"}, {"warning"} or {"note"}, each with "program".
 ///
 /// A result is gathered and printed at its end (the program's, or next()), so that text can be aligned, and a
 /// program that fails prints no partial result.
@@ -100,7 +101,7 @@ class Out {
   void note(std::string_view text);
   void detail(std::string_view text, int level = 1);
   void warning(std::string_view text);
-  /// Prints `dgx-x: error: …` and a `hint: …` line.
+  /// Prints `dgx-x: error: …` and a `hint: …` line, or one object.
   void error(const Error& error);
 
   [[nodiscard]] const Common& common() const { return common_; }
@@ -136,7 +137,8 @@ class Out {
   [[nodiscard]] std::string named(const std::string& text) const;
   [[nodiscard]] json::Output named(const json::Output& value) const;
   void none(std::string_view name);
-  void talk(std::string_view kind, std::string_view text);
+  /// A message of a kind, "error", "warning" or "note", and what else its object has.
+  void talk(std::string_view kind, std::string_view text, json::Output::Object more = {});
   void write(std::string_view text);
   [[nodiscard]] JobContext context(const StopFlag& stop);
 
