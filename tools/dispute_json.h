@@ -28,7 +28,7 @@ namespace dgx::tools {
   json::Output::Object out{
       {"falls", decision.falls}, {"reason", manifest::name_of(decision.reason)}, {"words", decision.words}};
   if (decision.claim) out.emplace("claim", manifest::name_of(*decision.claim));
-  if (decision.scalar) out.emplace("scalar", tools::scalar_json(*decision.scalar));
+  if (decision.scalar) out.emplace("scalar", scalar_json(*decision.scalar));
   return out;
 }
 

@@ -130,17 +130,6 @@ std::optional<Claim> read_claim(json::Fields& in) {
   return std::nullopt;
 }
 
-}  // namespace
-
-json::Object place_json(const DisputePlace& at) {
-  json::Object out{{"segment", at.segment}};
-  put(out, "step", at.step);
-  put(out, "value", at.value);
-  put(out, "element", at.element);
-  put(out, "position", at.position);
-  return out;
-}
-
 json::Object scalar_json(const JudgedScalar& scalar) {
   json::Array operands;
   for (const ScalarOperand& operand : scalar.operands) {
@@ -152,6 +141,17 @@ json::Object scalar_json(const JudgedScalar& scalar) {
                    {"result", scalar.result}};
   put(out, "index", scalar.index);
   if (!scalar.place.empty()) out.emplace("place", scalar.place);
+  return out;
+}
+
+}  // namespace
+
+json::Object place_json(const DisputePlace& at) {
+  json::Object out{{"segment", at.segment}};
+  put(out, "step", at.step);
+  put(out, "value", at.value);
+  put(out, "element", at.element);
+  put(out, "position", at.position);
   return out;
 }
 

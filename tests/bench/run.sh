@@ -137,7 +137,7 @@ submit() { # NAME OPTION...
 train_seconds() { # NAME THREADS
   rm -rf "$work/run"
   "$tools/dgx-train" "$work/$1.json" --data "$work/data.h5" -o "$work/run" --threads "$2" --json -q |
-    sed -n 's/.*[{,]"seconds":"\{0,1\}\([0-9.]*\).*/\1/p' | head -1
+    sed -n 's/.*[{,]"seconds":\([0-9.]*\).*/\1/p' | head -1
 }
 # Wall seconds of a command.
 wall() {

@@ -149,8 +149,6 @@ struct JudgedScalar {
   std::string result;                   ///< bits
   bool operator==(const JudgedScalar&) const = default;
 };
-/// The JSON form that a ruling has; programs print the same.
-[[nodiscard]] json::Object scalar_json(const JudgedScalar& scalar);
 
 /// The place at which a game ended, as deep as it went.
 struct DisputePlace {
