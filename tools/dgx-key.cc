@@ -11,8 +11,11 @@ struct New {
 
   void declare(cli::Command& command) {
     command.positional("NAME", options.name, "name of the key files: NAME.pem (mode 0600) and NAME.pub.pem");
-    command.option("--passphrase-file", "FILE", options.passphrase_file,
+    command.flag("--passphrase", options.passphrase.ask,
+                 "encrypt the private key with a passphrase that is asked for on the terminal");
+    command.option("--passphrase-file", "FILE", options.passphrase.file,
                    "encrypt the private key with the first line of FILE as its passphrase");
+    command.at_most_one({"--passphrase", "--passphrase-file"});
   }
   Result<cli::Verdict> run(cli::Out& out) const {
     DGX_TRY(const jobs::NewKeyResult made, jobs::new_key(options, out.clobber()));
@@ -34,6 +37,32 @@ struct Id {
   Result<cli::Verdict> run(cli::Out& out) const {
     DGX_TRY(const Digest key_id, jobs::id_of_key(file));
     out.field("key_id", key_id);
+    return cli::Verdict::kDone;
+  }
+};
+
+struct Passphrase {
+  jobs::ChangePassphrase options;
+  bool remove = false;
+
+  void declare(cli::Command& command) {
+    command.positional("KEY.pem", options.key.path, "the private key, also one of ssh-keygen or openssl")
+        .may_be_key(options.key.path);
+    command.option("--passphrase-file", "FILE", options.key.passphrase_file,
+                   "file whose first line is the present passphrase");
+    command.option("--new-passphrase-file", "FILE", options.passphrase.file,
+                   "file whose first line is the new passphrase, instead of asking for it");
+    command.flag("--remove", remove, "leave the key without a passphrase");
+    command.at_most_one({"--new-passphrase-file", "--remove"});
+    command.option("--output,-o", "NEW.pem", options.output, "write the key to this file, and leave KEY.pem");
+  }
+  Result<cli::Verdict> run(cli::Out& out) const {
+    jobs::ChangePassphrase all = options;
+    all.passphrase.ask = !remove && !all.passphrase.file;
+    DGX_TRY(const jobs::ChangePassphraseResult changed, jobs::change_passphrase(all, out.clobber()));
+    out.field("key_id", changed.key_id);
+    out.field("private_key", changed.path);
+    out.field("encrypted", changed.encrypted);
     return cli::Verdict::kDone;
   }
 };
@@ -81,6 +110,7 @@ int main(int argc, char** argv) {
   cli::Tool tool("dgx-key", "make Ed25519 identities, sign and open envelopes");
   tool.add<New>("new", "make a key pair and print its id");
   tool.add<Id>("id", "print the id of a private or public key");
+  tool.add<Passphrase>("passphrase", "change, add or remove the passphrase of a private key");
   tool.add<Sign>("sign", "put canonical JSON into a signed envelope");
   tool.add<Open>("open", "verify an envelope and print its payload");
   return tool.run(argc, argv);

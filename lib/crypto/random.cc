@@ -21,4 +21,6 @@ void erase(std::span<std::uint8_t> bytes) {
   if (!bytes.empty()) ::sodium_memzero(bytes.data(), bytes.size());
 }
 
+void erase(std::string& text) { erase({reinterpret_cast<std::uint8_t*>(text.data()), text.size()}); }
+
 }  // namespace dgx::crypto

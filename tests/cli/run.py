@@ -101,8 +101,9 @@ def environment(binaries, folder, cases):
 
 
 def run_command(command, case, folder, binaries):
+    # A session of its own has no terminal, on which a program would ask for a passphrase.
     done = subprocess.run(["/bin/bash", "-c", command], cwd=folder, capture_output=True, timeout=LIMIT_S, stdin=subprocess.DEVNULL,
-                          env=environment(binaries, folder, case.path.resolve().parent))
+                          start_new_session=True, env=environment(binaries, folder, case.path.resolve().parent))
     text = []
     for prefix, content in ((">", done.stdout), ("2>", done.stderr)):
         content = content.decode("utf-8", "backslashreplace").replace(str(folder), "<folder>")

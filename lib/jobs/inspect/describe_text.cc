@@ -4,7 +4,7 @@
 #include <ctime>
 #include <map>
 
-#include "dgx/jobs/key.h"
+#include "dgx/crypto/key_file.h"
 #include "dgx/jobs/task_files.h"
 #include "dgx/ledger/ledger.h"
 #include "dgx/manifest/policy.h"
@@ -332,11 +332,17 @@ Result<Description> describe_policy(const std::string& path, const std::string& 
   return out;
 }
 
+/// A key, whose passphrase is not asked for: that it is encrypted is an answer.
 Result<Description> describe_key(const std::string& path, const std::string& text) {
-  const bool is_public = text.starts_with("-----BEGIN PUBLIC KEY-----");
-  auto id = id_of_key({path, std::nullopt});
-  if (id.ok()) return Description{is_public ? "public key" : "private key", {{"key_id", id->hex()}}, {}, {}};
-  if (is_public || id.error().code != ErrorCode::kUnauthorised) return std::move(id).error();
+  if (crypto::is_public_key(text)) {
+    const auto key = crypto::parse_public_key(text);
+    if (!key.ok()) return within(path, key.error());
+    return Description{"public key", {{"key_id", crypto::key_id(*key).hex()}}, {}, {}};
+  }
+  const auto key = crypto::parse_secret_key(text);
+  if (key.ok())
+    return Description{"private key", {{"key_id", crypto::key_id(key->public_key()).hex()}}, {}, {}};
+  if (key.error().code != ErrorCode::kUnauthorised) return within(path, key.error());
   return Description{"private key", {{"encrypted", true}}, {}, {}};
 }
 
@@ -353,7 +359,7 @@ bool is_policy(const json::Object& object) {
 
 Result<Description> describe_text(const std::string& path, const std::string& text, Recompute recompute,
                                   const JobContext& context) {
-  if (text.starts_with("-----BEGIN ")) return describe_key(path, text);
+  if (text.starts_with("-----BEGIN ") || crypto::is_public_key(text)) return describe_key(path, text);
   if (path.ends_with(kStatesExtension)) return describe_states(path, text);
   const std::string_view first = std::string_view(text).substr(0, text.find('\n'));
   const bool several = first.size() + 1 < text.size();

@@ -1,7 +1,12 @@
 #include "dgx/jobs/key.h"
 
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "dgx/core/text.h"
 #include "dgx/crypto/key_file.h"
-#include "dgx/crypto/random.h"
+#include "dgx/crypto/passphrase.h"
 #include "dgx/manifest/envelope.h"
 #include "dgx/manifest/statement.h"
 #include "dgx/manifest/trust.h"
@@ -9,34 +14,74 @@
 namespace dgx::jobs {
 namespace {
 
-constexpr std::size_t kMaxKeyFileBytes = 16 * 1024;
+Result<crypto::SecretBytes> read_text(const std::string& path) {
+  DGX_TRY(std::string text, read_file(path, crypto::kMaxKeyFileBytes));
+  crypto::SecretBytes out{std::string_view(text)};
+  crypto::erase(text);
+  return out;
+}
 
-/// A passphrase, whose bytes are erased when it is destroyed.
-class Passphrase {
- public:
-  [[nodiscard]] static Result<Passphrase> read(const std::optional<std::string>& path) {
-    Passphrase out;
-    if (!path) return out;
-    DGX_TRY(std::string text, read_file(*path, kMaxKeyFileBytes));
-    out.text_.emplace(text.substr(0, text.find_first_of("\r\n")));
-    erase(text);
-    if (out.text_->empty()) return usage_error(*path + ": the first line, the passphrase, is empty");
-    return out;
-  }
-  Passphrase(Passphrase&& other) noexcept : text_(std::exchange(other.text_, std::nullopt)) {}
-  Passphrase& operator=(Passphrase&&) = delete;
-  ~Passphrase() {
-    if (text_) erase(*text_);
-  }
-  [[nodiscard]] std::optional<std::string_view> view() const { return text_; }
+std::optional<std::string_view> view_of(const std::optional<crypto::SecretBytes>& passphrase) {
+  return passphrase ? std::optional(passphrase->text()) : std::nullopt;
+}
 
- private:
-  Passphrase() = default;
-  static void erase(std::string& text) {
-    crypto::erase({reinterpret_cast<std::uint8_t*>(text.data()), text.size()});
+/// Opens the key in `text`, the content of `file`.
+Result<crypto::SecretKey> open_secret(const KeyFile& file, std::string_view text) {
+  constexpr int kTries = 3;
+  std::optional<crypto::SecretBytes> given;
+  if (file.passphrase_file) {
+    DGX_TRY(given, crypto::read_passphrase(*file.passphrase_file));
   }
-  std::optional<std::string> text_;
-};
+  auto key = crypto::parse_secret_key(text, view_of(given));
+  const auto refused = [&] { return !key.ok() && key.error().code == ErrorCode::kUnauthorised; };
+  const bool asks = refused() && !given && crypto::is_encrypted_key(text);
+  if (asks && !crypto::has_terminal()) {
+    return unauthorised(fmt::format("{}: {}", file.path, key.error().message),
+                        "--passphrase-file FILE gives it; on a terminal, it is asked for");
+  }
+  for (int tries = 0; asks && refused() && tries < kTries; ++tries) {
+    const std::string prompt =
+        fmt::format("{}passphrase of {}: ", tries > 0 ? "wrong; " : "", printable(file.path));
+    DGX_TRY(const crypto::SecretBytes typed, crypto::ask_passphrase(prompt));
+    key = crypto::parse_secret_key(text, typed.text());
+  }
+  if (!key.ok()) return within(file.path, std::move(key).error());
+  return key;
+}
+
+/// The passphrase for a key that will be written to `path`; nullopt for none. `option` is the one that names
+/// a file with it.
+Result<std::optional<crypto::SecretBytes>> new_passphrase(const NewPassphrase& source,
+                                                          const std::string& path, std::string_view option) {
+  using Maybe = std::optional<crypto::SecretBytes>;
+  if (source.file) {
+    DGX_TRY(auto read, crypto::read_passphrase(*source.file));
+    return Maybe(std::move(read));
+  }
+  if (!source.ask) return Maybe();
+  if (!crypto::has_terminal())
+    return usage_error("there is no terminal to ask for a passphrase",
+                       fmt::format("{} FILE gives it", option));
+  DGX_TRY(auto first, crypto::ask_passphrase(fmt::format("new passphrase of {}: ", printable(path))));
+  if (first.get().empty()) return usage_error("the passphrase is empty");
+  DGX_TRY(const auto second, crypto::ask_passphrase("the same again: "));
+  if (first.text() != second.text()) return usage_error("the two passphrases differ");
+  return Maybe(std::move(first));
+}
+
+/// The file to replace where no output is given: a link stays one.
+Result<std::string> own_place(const std::string& path, bool is_openssh) {
+  if (path == "-")
+    return usage_error("a key on standard input has no file to replace", "name another with -o");
+  if (is_openssh) {
+    return usage_error(path + ": is an OpenSSH key, and ssh would not read what replaces it",
+                       "-o KEY.pem writes it to another file");
+  }
+  std::error_code error;
+  const auto place = std::filesystem::canonical(path, error);
+  if (error) return Error{ErrorCode::kIo, fmt::format("{}: {}", path, error.message()), {}};
+  return place.string();
+}
 
 Result<std::string> read_payload(const std::string& path) {
   DGX_TRY(std::string text, read_file(path, manifest::kMaxPayloadBytes + 1));
@@ -51,8 +96,20 @@ Error exists_already(const std::string& path) {
 }  // namespace
 
 Result<crypto::SecretKey> read_key(const KeyFile& file) {
-  DGX_TRY(const Passphrase passphrase, Passphrase::read(file.passphrase_file));
-  return crypto::read_secret_key(file.path, passphrase.view());
+  DGX_TRY(const crypto::SecretBytes text, read_text(file.path));
+  return open_secret(file, text.text());
+}
+
+Result<EitherKey> read_either_key(const KeyFile& file) {
+  DGX_TRY(const crypto::SecretBytes text, read_text(file.path));
+  if (crypto::is_public_key(text.text())) {
+    const auto key = crypto::parse_public_key(text.text());
+    if (!key.ok()) return within(file.path, key.error());
+    return EitherKey{*key, std::nullopt};
+  }
+  DGX_TRY(auto key, open_secret(file, text.text()));
+  const crypto::PublicKey public_key = key.public_key();
+  return EitherKey{public_key, std::move(key)};
 }
 
 Result<std::map<std::string, std::string>> names_of_trust(const std::string& trust) {
@@ -64,34 +121,38 @@ Result<std::map<std::string, std::string>> names_of_trust(const std::string& tru
 
 Result<NewKeyResult> new_key(const NewKey& options, Clobber clobber) {
   NewKeyResult out{{}, options.name + ".pem", options.name + ".pub.pem"};
-  DGX_TRY(const Passphrase passphrase, Passphrase::read(options.passphrase_file));
   if (clobber == Clobber::kRefuse && exists(out.public_path)) {
     return exists_already(out.public_path);
   }
   const bool begun = clobber == Clobber::kRefuse && exists(out.secret_path);
-  auto key =
-      begun ? crypto::read_secret_key(out.secret_path, passphrase.view()) : crypto::SecretKey::generate();
-  if (begun && !key.ok() && key.error().code != ErrorCode::kUnauthorised)
-    return exists_already(out.secret_path);
+  auto key = begun ? read_key({out.secret_path, options.passphrase.file}) : crypto::SecretKey::generate();
+  if (begun && !key.ok() && key.error().code == ErrorCode::kMalformed) return exists_already(out.secret_path);
   if (!key.ok()) return std::move(key).error();
-  if (!begun) DGX_CHECK(crypto::write_secret_key(out.secret_path, *key, passphrase.view(), clobber));
+  if (!begun) {
+    DGX_TRY(const auto passphrase, new_passphrase(options.passphrase, out.secret_path, "--passphrase-file"));
+    DGX_CHECK(crypto::write_secret_key(out.secret_path, *key, view_of(passphrase), clobber));
+  }
   DGX_CHECK(crypto::write_public_key(out.public_path, key->public_key(), clobber));
   out.key_id = crypto::key_id(key->public_key());
   return out;
 }
 
+Result<ChangePassphraseResult> change_passphrase(const ChangePassphrase& options, Clobber clobber) {
+  if (options.output) DGX_CHECK(refuse_existing(*options.output, clobber));
+  DGX_TRY(const crypto::SecretBytes text, read_text(options.key.path));
+  const bool is_openssh = crypto::is_openssh_private_key(text.text());
+  DGX_TRY(const std::string path,
+          options.output ? Result<std::string>(*options.output) : own_place(options.key.path, is_openssh));
+  DGX_TRY(const crypto::SecretKey key, open_secret(options.key, text.text()));
+  DGX_TRY(const auto passphrase, new_passphrase(options.passphrase, path, "--new-passphrase-file"));
+  const Clobber choice = options.output ? clobber : Clobber::kReplace;
+  DGX_CHECK(crypto::write_secret_key(path, key, view_of(passphrase), choice));
+  return ChangePassphraseResult{crypto::key_id(key.public_key()), path, passphrase.has_value()};
+}
+
 Result<Digest> id_of_key(const KeyFile& file) {
-  DGX_TRY(const std::string pem, read_file(file.path, kMaxKeyFileBytes));
-  const bool is_public = pem.find("-----BEGIN PUBLIC KEY-----") != std::string::npos;
-  if (is_public) {
-    const Result<crypto::PublicKey> key = crypto::parse_public_key(pem);
-    if (!key.ok()) return within(file.path, key.error());
-    return crypto::key_id(*key);
-  }
-  DGX_TRY(const Passphrase passphrase, Passphrase::read(file.passphrase_file));
-  const Result<crypto::SecretKey> key = crypto::parse_secret_key(pem, passphrase.view());
-  if (!key.ok()) return within(file.path, key.error());
-  return crypto::key_id(key->public_key());
+  DGX_TRY(const EitherKey key, read_either_key(file));
+  return crypto::key_id(key.public_key);
 }
 
 Result<std::string> sign_file(const std::string& path, const KeyFile& key, Signing what) {

@@ -19,7 +19,7 @@ constexpr unsigned kOwnerOnly = 0600;
 Result<crypto::MacKey> read_key_of(const std::string& path, Progress& progress) {
   DGX_TRY(std::string bytes, read_file(path, kKeyBytes));
   const auto key = digest_from_bytes(as_bytes(bytes));
-  crypto::erase({reinterpret_cast<std::uint8_t*>(bytes.data()), bytes.size()});
+  crypto::erase(bytes);
   if (!key.ok()) return malformed(path + ": is not a work key, which has 32 bytes");
   if (const std::string warning = warning_of_secret(path, "work key"); !warning.empty())
     progress.warning(warning);
@@ -44,7 +44,7 @@ Status make_key(const std::string& path) {
   std::string bytes(kKeyBytes, '\0');
   DGX_CHECK(crypto::random_bytes({reinterpret_cast<std::uint8_t*>(bytes.data()), bytes.size()}));
   Status written = write_file(path, bytes, Clobber::kRefuse, kOwnerOnly);
-  crypto::erase({reinterpret_cast<std::uint8_t*>(bytes.data()), bytes.size()});
+  crypto::erase(bytes);
   return exists(path) ? Status() : written;
 }
 

@@ -74,6 +74,23 @@ class Key(Story):
         return all(has(machine, name) for name in self.files) and self.readers(machine) is None
 
 
+class Passphrase(Story):
+    """The old key or the new one is there, whole: both have one id."""
+
+    files = ("k.pem",)
+
+    def readers(self, machine):
+        assert told(machine, "dgx-key", "id", "k.pem", "--passphrase-file", "words")["key_id"] == self.wanted
+        assert os.stat(path(machine, "k.pem")).st_mode & 0o077 == 0
+
+    def end(self, machine):
+        assert slurp(machine, "k.pem").startswith(b"-----BEGIN ENCRYPTED PRIVATE KEY-----")
+        return told(machine, "dgx-key", "id", "k.pem", "--passphrase-file", "words")["key_id"]
+
+    def ended(self, machine):
+        assert self.end(machine) == self.wanted, "another key"
+
+
 class File(Story):
     def __init__(self, name, base, command, files):
         super().__init__(name, base, command)
@@ -239,6 +256,8 @@ def all_stories(machine):
     market = part(tree, "L.jsonl", "L.receipts.jsonl", "operator.pem", "d3.json", "d4.json", "d5.json")
 
     yield Key("key", {}, ("dgx-key", "new", "k"))
+    changed = {"k.pem": tree["solver.pem"], "words": b"correct horse\n"}
+    yield Passphrase("key, passphrase", changed, ("dgx-key", "passphrase", "k.pem", "--passphrase-file", "words", "--new-passphrase-file", "words"))
     yield File("pack", part(tree, "x.npy", "y.npy"), ("dgx-pack", "npy", "--x", "x.npy", "--y", "y.npy", "-o", "made.h5", "-q"), ("made.h5",))
     yield File("pack, split", part(tree, "x.npy", "y.npy"),
                ("dgx-pack", "npy", "--x", "x.npy", "--y", "y.npy", "--split", "0.5", "--rest", "rest.h5", "-o", "made.h5", "--force", "-q"), ("made.h5", "rest.h5"))

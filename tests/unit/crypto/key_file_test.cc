@@ -7,11 +7,15 @@
 #include <filesystem>
 
 #include "replaced.h"
+#include "stored_keys.h"
 
 namespace dgx::crypto {
 namespace {
 
+using test::pem_block;
 using test::replaced;
+using test::stored_content;
+using test::stored_key;
 
 // Written by openssl pkey -inform DER (from the PKCS#8 prefix and the seed 00 01 … 1f), and with -pubout.
 constexpr std::string_view kOpensslPrivate =
@@ -65,15 +69,25 @@ TEST_CASE("what is not one Ed25519 key in PEM is malformed") {
   CHECK(key.error().code == ErrorCode::kMalformed);
 }
 
+std::string refusal_of(std::string_view text, std::optional<std::string_view> passphrase = {}) {
+  const auto key = parse_secret_key(text, passphrase);
+  REQUIRE_FALSE(key.ok());
+  CHECK(key.error().code == ErrorCode::kMalformed);
+  return key.error().message;
+}
+
 TEST_CASE("a private key of another kind, or a public one, is malformed") {
-  CHECK(parse_secret_key(kOpensslX25519).error().message == "not an Ed25519 private key in plain PKCS#8");
-  CHECK(parse_secret_key(kOpensslPublic).error().code == ErrorCode::kMalformed);
+  CHECK(refusal_of(kOpensslX25519) == "is a key of type X25519, expected ED25519");
+  CHECK(refusal_of(stored_key("refused-rsa.pem")) == "is a key of type rsaEncryption, expected ED25519");
+  CHECK(refusal_of(stored_key("refused-ec.pem")) == "its PEM block is EC PRIVATE KEY, expected PRIVATE KEY");
+  CHECK(refusal_of(kOpensslPublic) == "is a public key, expected a private key");
+  CHECK(refusal_of(replaced(kOpensslPrivate, "MC4C", "MC4CMC4C")) == "not a private key in PKCS#8");
   CHECK(parse_public_key(kOpensslPrivate).error().message == "is a private key, expected a public key");
 }
 
 TEST_CASE("an encrypted key opens with its passphrase and no other") {
   const SecretKey key = counting_key();
-  const auto pem = encrypted_secret_key_pem(key, "correct horse", PassphraseCost::kInteractive);
+  const auto pem = encrypted_secret_key_pem(key, "correct horse");
   REQUIRE(pem.ok());
   CHECK(is_encrypted_key(*pem));
   CHECK_FALSE(is_encrypted_key(kOpensslPrivate));
@@ -87,24 +101,69 @@ TEST_CASE("an encrypted key opens with its passphrase and no other") {
   CHECK(encrypted_secret_key_pem(key, "").error().code == ErrorCode::kUsage);
 }
 
-std::string encrypted_with(std::uint8_t version, std::uint8_t passes, std::uint32_t memory_kib,
-                           std::size_t rest) {
-  const ByteWriter writer = ByteWriter().u8(version).u8(passes).u32(memory_kib).raw(Bytes(rest));
-  return "-----BEGIN DGX ENCRYPTED PRIVATE KEY-----\n" + to_base64(writer.bytes()) +
-         "\n-----END DGX ENCRYPTED PRIVATE KEY-----\n";
+TEST_CASE("keys that openssl encrypted open with their passphrase") {
+  const auto name =
+      GENERATE(as<std::string>{}, "aes256.pem", "aes128-sha512.pem", "aes192-sha1.pem", "scrypt.pem");
+  CAPTURE(name);
+  const std::string pem = stored_key(name);
+  const auto opened = parse_secret_key(pem, "horse");
+  REQUIRE(opened.ok());
+  CHECK(opened->public_key() == counting_key().public_key());
+  CHECK(parse_secret_key(pem, "hors").error().message == "wrong passphrase");
+  CHECK(parse_secret_key(pem, "").error().message == "wrong passphrase");
+  CHECK(parse_secret_key(pem).error().code == ErrorCode::kUnauthorised);
+}
+
+TEST_CASE("keys that are encrypted in another way, or are of another type, say so") {
+  CHECK(refusal_of(stored_key("refused-des3.pem")) ==
+        "encrypted key: the cipher is des-ede3-cbc, expected AES-CBC");
+  CHECK(refusal_of(stored_key("refused-aria.pem")) ==
+        "encrypted key: the cipher is aria-128-cbc, expected AES-CBC");
+  CHECK(refusal_of(stored_key("refused-x25519-aes256.pem"), "horse") ==
+        "is a key of type X25519, expected ED25519");
+}
+
+using Change = std::pair<std::string_view, std::string_view>;
+
+/// The stored key with parts of its DER, in hex, replaced.
+std::string with_der(const std::string& name, std::initializer_list<Change> changes) {
+  std::string hex = to_hex(stored_content(name));
+  for (const auto& [from, to] : changes) hex = replaced(hex, from, to);
+  return pem_block("ENCRYPTED PRIVATE KEY", *from_hex(hex));
 }
 
 // A stranger's key file must not take hours or all memory before its passphrase is checked.
-TEST_CASE("an encrypted key with unknown version, absurd cost or wrong length is malformed") {
-  constexpr std::size_t kRest = 16 + 24 + 48;
-  for (const std::string& pem :
-       {encrypted_with(2, 2, 65536, kRest), encrypted_with(1, 0, 65536, kRest),
-        encrypted_with(1, 11, 65536, kRest), encrypted_with(1, 2, 7, kRest),
-        encrypted_with(1, 2, (1 << 20) + 1, kRest), encrypted_with(1, 2, 65536, kRest - 1),
-        encrypted_with(1, 2, 65536, kRest + 1)}) {
-    CHECK(parse_secret_key(pem, "x").error().code == ErrorCode::kMalformed);
+TEST_CASE("an encrypted key of an absurd cost is malformed, before it is paid") {
+  const std::string iterations = "encrypted key: PBKDF2 takes 1 to 10000000 iterations here";
+  CHECK(refusal_of(stored_key("refused-iterations.pem"), "horse") == iterations);
+  CHECK(refusal_of(with_der("aes256.pem", {{"02020800", "02028000"}}), "horse") == iterations);  // negative
+  constexpr std::string_view kCosts = "02024000020108020101";  // N 16,384, r 8, p 1
+  constexpr std::string_view kRefused = "encrypted key: scrypt takes";
+  CHECK(parse_secret_key(with_der("scrypt.pem", {{kCosts, "02024000020108020102"}}), "x").error().message ==
+        "wrong passphrase");
+  for (const std::string_view other :
+       {"02024001020108020101", "02024000020110020101", "02024000020100020101", "02024000020108020100"}) {
+    CAPTURE(other);
+    CHECK(refusal_of(with_der("scrypt.pem", {{kCosts, other}}), "horse").starts_with(kRefused));
   }
-  CHECK(parse_secret_key(encrypted_with(1, 1, 8, kRest), "x").error().code == ErrorCode::kUnauthorised);
+  // p 129, a byte longer.
+  const std::string slow =
+      with_der("scrypt.pem", {{"308193304f", "3081943050"},
+                              {"3042302106092b06010401da47040b3014", "3043302206092b06010401da47040b3015"},
+                              {kCosts, "0202400002010802020081"}});
+  CHECK(refusal_of(slow, "horse").starts_with(kRefused));
+}
+
+TEST_CASE("an encrypted key of a form that is not known is malformed") {
+  const auto refused = [](std::string_view from, std::string_view to) {
+    return refusal_of(with_der("aes256.pem", {{from, to}}), "horse");
+  };
+  CHECK(refused("2a0410", "2a0c10") == "encrypted key: AES-CBC without its 16 bytes of start value");
+  CHECK(refused("2a864886f70d0209", "2a864886f70d0206") == "encrypted key: not a known form of PBKDF2");
+  CHECK(refused("2a864886f70d01050c", "2a864886f70d01050b").find("expected PBKDF2 or scrypt") !=
+        std::string::npos);
+  CHECK(refused("2a864886f70d01050d", "2a864886f70d010503").find("expected PBES2") != std::string::npos);
+  CHECK(refused("30819b", "30819a") == "encrypted key: not PKCS#8");
 }
 
 TEST_CASE("key files are read as they were written; the private one is its owner's alone") {
@@ -118,12 +177,12 @@ TEST_CASE("key files are read as they were written; the private one is its owner
   struct stat info {};
   REQUIRE(::stat(secret.c_str(), &info) == 0);
   CHECK((info.st_mode & 0777) == 0600);
-  CHECK(read_secret_key(secret)->public_key() == key.public_key());
+  CHECK(parse_secret_key(*read_file(secret, kMaxKeyFileBytes))->public_key() == key.public_key());
   CHECK(*read_public_key(open) == key.public_key());
   CHECK(write_secret_key(secret, key, std::nullopt, Clobber::kRefuse).error().code ==
         ErrorCode::kCannotCreate);
   CHECK(read_public_key(secret).error().message == secret + ": is a private key, expected a public key");
-  CHECK(read_secret_key(folder + "/none").error().code == ErrorCode::kMissing);
+  CHECK(read_public_key(folder + "/none").error().code == ErrorCode::kMissing);
   std::filesystem::remove_all(folder);
 }
 

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 
 #include "dgx/core/bytes.h"
 #include "dgx/core/result.h"
@@ -13,5 +14,6 @@ namespace dgx::crypto {
 
 /// Erases buffers that held a key or passphrase; the optimiser cannot remove this.
 void erase(std::span<std::uint8_t> bytes);
+void erase(std::string& text);
 
 }  // namespace dgx::crypto

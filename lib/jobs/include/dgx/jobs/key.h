@@ -17,12 +17,28 @@ struct KeyFile {
   std::optional<std::string> passphrase_file;  ///< its first line is the passphrase
 };
 
-/// Reads a private key. kUnauthorised if it is encrypted and the passphrase is missing or wrong.
+/// Reads a private key, in a form of dgx-key(1), KEY FILES. If it is encrypted and there is no passphrase
+/// file, asks for the passphrase on the process's terminal, up to three times. kUnauthorised if the
+/// passphrase is wrong, or missing where there is no terminal; kInterrupted for Ctrl-C.
 [[nodiscard]] Result<crypto::SecretKey> read_key(const KeyFile& file);
 
+/// A public key, and the private one if the file has it.
+struct EitherKey {
+  crypto::PublicKey public_key;
+  std::optional<crypto::SecretKey> secret;
+};
+/// Reads a private or public key; errors as read_key().
+[[nodiscard]] Result<EitherKey> read_either_key(const KeyFile& file);
+
+/// The source of a new passphrase: at most one of both, and no passphrase if neither.
+struct NewPassphrase {
+  std::optional<std::string> file;  ///< its first line is the passphrase
+  bool ask = false;  ///< ask on the terminal, twice; kUsage if there is none, or the two differ
+};
+
 struct NewKey {
-  std::string name;                            ///< NAME.pem and NAME.pub.pem are written
-  std::optional<std::string> passphrase_file;  ///< encrypt the private key
+  std::string name;          ///< NAME.pem and NAME.pub.pem are written
+  NewPassphrase passphrase;  ///< encrypt the private key
 };
 struct NewKeyResult {
   Digest key_id;
@@ -33,6 +49,23 @@ struct NewKeyResult {
 /// touched. If only the private key is there, as a call killed between the two writes leaves it, its public
 /// key is written.
 [[nodiscard]] Result<NewKeyResult> new_key(const NewKey& options, Clobber clobber);
+
+/// dgx-key passphrase.
+struct ChangePassphrase {
+  KeyFile key;                        ///< with its present passphrase
+  NewPassphrase passphrase;           ///< the new one; neither: write the key unencrypted
+  std::optional<std::string> output;  ///< where the key goes; the key's own file unless given
+};
+struct ChangePassphraseResult {
+  Digest key_id;
+  std::string path;
+  bool encrypted = false;
+};
+/// Writes a private key with another passphrase, with one, or with none. Its own file is replaced in one
+/// step, once the new one is durable; of a link, the file that it leads to. kUsage for a key on standard
+/// input or in OpenSSH's form without an output: ssh does not read what would replace it.
+[[nodiscard]] Result<ChangePassphraseResult> change_passphrase(const ChangePassphrase& options,
+                                                               Clobber clobber);
 
 /// The id of the key in a private or public key file.
 [[nodiscard]] Result<Digest> id_of_key(const KeyFile& file);
