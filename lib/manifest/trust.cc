@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 
 #include "dgx/crypto/key_file.h"
@@ -10,7 +11,13 @@
 namespace dgx::manifest {
 namespace {
 
-constexpr std::string_view kPublicKeySuffix = ".pub.pem";
+// Of two that fit a name the longer comes first.
+constexpr std::array<std::string_view, 2> kPublicKeySuffixes{".pub.pem", ".pub"};
+
+bool has_public_key_suffix(const std::string& path) {
+  return std::any_of(kPublicKeySuffixes.begin(), kPublicKeySuffixes.end(),
+                     [&](std::string_view suffix) { return path.ends_with(suffix); });
+}
 
 Result<std::vector<std::string>> key_files(const std::string& path) {
   std::error_code error;
@@ -18,17 +25,19 @@ Result<std::vector<std::string>> key_files(const std::string& path) {
   std::vector<std::string> out;
   for (auto entry = std::filesystem::directory_iterator(path, error);
        !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
-    if (entry->path().string().ends_with(kPublicKeySuffix)) out.push_back(entry->path().string());
+    if (has_public_key_suffix(entry->path().string())) out.push_back(entry->path().string());
   }
   if (error) return Error{ErrorCode::kIo, fmt::format("{}: cannot list: {}", path, error.message()), {}};
-  if (out.empty()) return usage_error(fmt::format("{}: contains no *{} file", path, kPublicKeySuffix));
+  if (out.empty())
+    return usage_error(fmt::format("{}: contains no *{} file", path, fmt::join(kPublicKeySuffixes, " or *")));
   std::sort(out.begin(), out.end());  // of two files with one key, the first names it
   return out;
 }
 
 std::string name_of_file(const std::string& path) {
   std::string name = std::filesystem::path(path).filename().string();
-  for (const std::string_view suffix : {kPublicKeySuffix, std::string_view(".pem")}) {
+  for (const std::string_view suffix :
+       {kPublicKeySuffixes[0], kPublicKeySuffixes[1], std::string_view(".pem")}) {
     if (name.size() <= suffix.size() || !name.ends_with(suffix)) continue;
     name.resize(name.size() - suffix.size());
     break;

@@ -9,11 +9,11 @@
 
 namespace dgx::manifest {
 
-/// The identities that a user accepts (`--trust FILE|DIR`): a public key file, or a folder of `*.pub.pem`.
-/// Without any, every statement is only its signer's claim, and the output says so.
+/// The identities that a user accepts (`--trust FILE|DIR`): a public key file, or a folder of `*.pub.pem` and
+/// `*.pub`. Without any, every statement is only its signer's claim, and the output says so.
 ///
-/// Each has a name for people, that of their file without ".pub.pem": a local nickname, which no statement
-/// can choose.
+/// Each has a name for people, that of their file without ".pub.pem" or ".pub": a local nickname, which no
+/// statement can choose.
 class Trust {
  public:
   /// Trusts nobody and refuses nobody.
