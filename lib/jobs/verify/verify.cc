@@ -274,6 +274,10 @@ Result<VerifyResult> verify(const VerifyOptions& options, const JobContext& cont
   DGX_CHECK(refuse_verdict(options.output, context.clobber));
   if (options.key.path.empty()) return usage_error("--key is required: a verdict is signed");
   DGX_TRY(const Verification v, open_verification(options, context));
+  if (!v.key) {
+    return malformed(options.key.path + ": is a public key, expected a private key",
+                     "a verdict is signed; --shard and --plan take a public key");
+  }
   std::vector<VerdictRow> rows;
   DGX_TRY(Replayed replayed, replay_due(v, options, context, v.drawn, rows, {}, [&]() -> Status {
             return Error{

@@ -74,11 +74,14 @@ Result<std::vector<std::int64_t>> draw(const VerifyOptions& options, const manif
   return out;
 }
 
-Result<Digest> verifier_of(const VerifyOptions& options, const std::optional<crypto::SecretKey>& key,
+Result<Digest> verifier_of(const VerifyOptions& options, const std::optional<EitherKey>& key,
                            const std::optional<manifest::Signed<manifest::Beacon>>& beacon) {
-  if (key) return crypto::key_id(key->public_key());
+  if (key) return crypto::key_id(key->public_key);
   if (beacon) return beacon->key_id;
-  if (options.shard) return usage_error("a shard without --beacon needs --key: it belongs to one verifier");
+  if (options.shard) {
+    return usage_error("a shard without --beacon needs --key: it belongs to one verifier",
+                       "the public key is enough");
+  }
   return usage_error("one of --key and --beacon is required, to say who verifies");
 }
 
@@ -91,10 +94,9 @@ Result<Verification> open_verification(const VerifyOptions& options, const JobCo
   if (options.beacon) {
     DGX_TRY(beacon, read_signed<manifest::Beacon>(*options.beacon, std::nullopt));
   }
-  std::optional<crypto::SecretKey> key;
+  std::optional<EitherKey> key;
   if (!options.key.path.empty()) {
-    DGX_TRY(auto read, read_key(options.key));
-    key.emplace(std::move(read));
+    DGX_TRY(key, read_either_key(options.key));
   }
   DGX_TRY(const Digest verifier, verifier_of(options, key, beacon));
   auto assigned = protocol::assign(files.task, proof.proof, beacon ? &*beacon : nullptr, verifier);
@@ -107,7 +109,9 @@ Result<Verification> open_verification(const VerifyOptions& options, const JobCo
     assignment.beacon.reset();
     assignment.beacon_value = Digest{};
   }
-  return Verification{std::move(files), std::move(proof), std::move(key), assignment, std::move(drawn)};
+  std::optional<crypto::SecretKey> secret;
+  if (key) secret = std::move(key->secret);
+  return Verification{std::move(files), std::move(proof), std::move(secret), assignment, std::move(drawn)};
 }
 
 Result<ShardName> parse_shard(std::string_view text) {

@@ -16,15 +16,15 @@ namespace dgx::jobs {
 struct Verification {
   TaskFiles files;
   ProofFiles proof;
-  std::optional<crypto::SecretKey> key;
+  std::optional<crypto::SecretKey> key;  ///< what signs; none if the options name none or a public key
   protocol::Assignment assignment;
   std::vector<std::int64_t> drawn;  ///< segments of the whole verification, ascending
 };
 
 /// Opens and checks all that a verification depends on but data and start states, and draws. The verifier is
-/// who signs with the key or, without one (a shard, a plan), who signed the beacon. kUsage if neither says
-/// it, or for a choice that names no segments of the proof; errors of open_task(), open_proof() and
-/// protocol::assign().
+/// whose key the options name, private or public, or, without one (a shard, a plan), who signed the beacon.
+/// kUsage if neither says it, or for a choice that names no segments of the proof; errors of open_task(),
+/// open_proof() and protocol::assign().
 [[nodiscard]] Result<Verification> open_verification(const VerifyOptions& options, const JobContext& context);
 
 /// A shard as `--shard` names it: part `index` of `count`.

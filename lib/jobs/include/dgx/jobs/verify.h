@@ -30,7 +30,7 @@ struct VerifyOptions {
   std::string from;  ///< SAMPLE.h5 or RUN
   std::string data;
   std::optional<std::string> beacon;
-  KeyFile key;  ///< empty path: none, for a shard
+  KeyFile key;  ///< the verifier's; for a shard or a plan the public one will do, or none (empty path)
   Choice choice;
   std::optional<std::string> shard;     ///< "I/N"
   std::optional<std::string> work_key;  ///< a shard's work key: dgx-verify(1), "Work keys"
