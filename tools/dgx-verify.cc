@@ -102,9 +102,8 @@ struct Verify {
                    "replay this share of the segments instead, 0 to 1");
     command.flag("--all", options.choice.all, "replay every segment instead");
     command.at_most_one({"--segments", "--fraction", "--all"});
-    command.option(
-        "--shard", "I/N", options.shard,
-        "replay only part I (0 to N-1) of N; --key may be public; writes SHARD.json, for dgx-verify merge");
+    command.option("--shard", "I/N", options.shard,
+                   "replay only part I (0 to N-1) of N; writes SHARD.json, for dgx-verify merge");
     command.option("--work-key", "FILE", options.work_key,
                    "for shards: the 32 bytes by which your own nodes recognise each other's work");
     command.choice("--device", {"cpu", "cuda"}, device, "device to compute on");

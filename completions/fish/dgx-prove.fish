@@ -5,7 +5,7 @@ complete -c dgx-prove -l verbose -s v -d 'print more on standard error; -vv prin
 complete -c dgx-prove -l threads -x -d 'number of threads to use'
 complete -c dgx-prove -l force -d 'replace existing output files'
 complete -c dgx-prove -l color -x -a 'auto always never' -d 'colour messages; NO_COLOR is honoured'
-complete -c dgx-prove -l trust -r -F -d 'accept only these signers: a public key, or a folder of *.pub.pem'
+complete -c dgx-prove -l trust -r -F -d 'accept only these signers: a public key, or a folder of public keys'
 complete -c dgx-prove -l help -s h -d 'print this help'
 complete -c dgx-prove -l version -d 'print the versions of the program, its formats and libraries'
 complete -c dgx-prove -l completion -x -a 'bash zsh fish' -d 'print a completion script'

@@ -5,7 +5,7 @@ complete -c dgx-verify -l verbose -s v -d 'print more on standard error; -vv pri
 complete -c dgx-verify -l threads -x -d 'number of threads to use'
 complete -c dgx-verify -l force -d 'replace existing output files'
 complete -c dgx-verify -l color -x -a 'auto always never' -d 'colour messages; NO_COLOR is honoured'
-complete -c dgx-verify -l trust -r -F -d 'accept only these signers: a public key, or a folder of *.pub.pem'
+complete -c dgx-verify -l trust -r -F -d 'accept only these signers: a public key, or a folder of public keys'
 complete -c dgx-verify -l help -s h -d 'print this help'
 complete -c dgx-verify -l version -d 'print the versions of the program, its formats and libraries'
 complete -c dgx-verify -l completion -x -a 'bash zsh fish' -d 'print a completion script'

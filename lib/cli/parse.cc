@@ -145,7 +145,7 @@ void declare_common(Command& command, Common& common, Questions& questions) {
   command.choice("--color", {"auto", "always", "never"}, common.color,
                  "colour messages; DGX_COLOR sets the default, NO_COLOR is honoured");
   command.option("--trust", "FILE|DIR", common.trust,
-                 "accept only these signers: a public key, or a folder of *.pub.pem and *.pub");
+                 "accept only these signers: a public key, or a folder of public keys");
   command.flag("--help,-h", questions.help, "print this help");
   command.flag("--version", questions.version,
                "print the versions of the program, its formats and libraries");

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <map>
 
 #include "dgx/core/text.h"
 #include "dgx/crypto/key_file.h"
@@ -25,6 +26,12 @@ std::optional<std::string_view> view_of(const std::optional<crypto::SecretBytes>
   return passphrase ? std::optional(passphrase->text()) : std::nullopt;
 }
 
+/// The passphrases typed so far, by the key's file: a program that reads a key twice asks once.
+std::map<std::string, crypto::SecretBytes>& typed_passphrases() {
+  static std::map<std::string, crypto::SecretBytes> typed;
+  return typed;
+}
+
 /// Opens the key in `text`, the content of `file`.
 Result<crypto::SecretKey> open_secret(const KeyFile& file, std::string_view text) {
   constexpr int kTries = 3;
@@ -35,15 +42,19 @@ Result<crypto::SecretKey> open_secret(const KeyFile& file, std::string_view text
   auto key = crypto::parse_secret_key(text, view_of(given));
   const auto refused = [&] { return !key.ok() && key.error().code == ErrorCode::kUnauthorised; };
   const bool asks = refused() && !given && crypto::is_encrypted_key(text);
-  if (asks && !crypto::has_terminal()) {
+  auto& typed = typed_passphrases();
+  if (const auto known = typed.find(file.path); asks && known != typed.end())
+    key = crypto::parse_secret_key(text, known->second.text());
+  if (asks && refused() && !crypto::has_terminal()) {
     return unauthorised(fmt::format("{}: {}", file.path, key.error().message),
                         "--passphrase-file FILE gives it; on a terminal, it is asked for");
   }
   for (int tries = 0; asks && refused() && tries < kTries; ++tries) {
     const std::string prompt =
         fmt::format("{}passphrase of {}: ", tries > 0 ? "wrong; " : "", printable(file.path));
-    DGX_TRY(const crypto::SecretBytes typed, crypto::ask_passphrase(prompt));
-    key = crypto::parse_secret_key(text, typed.text());
+    DGX_TRY(auto answer, crypto::ask_passphrase(prompt));
+    key = crypto::parse_secret_key(text, answer.text());
+    if (key.ok()) typed.insert_or_assign(file.path, std::move(answer));
   }
   if (!key.ok()) return within(file.path, std::move(key).error());
   return key;
