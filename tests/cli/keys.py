@@ -72,7 +72,7 @@ class Keys:
 
     @staticmethod
     def read(descriptor, process, prompt):
-        ready, _, _ = select.select([descriptor], [], [], 60)
+        ready, _, _ = select.select([descriptor], [], [], 30)
         assert ready, f"no {prompt!r} comes: {process.poll()}"
         return os.read(descriptor, 65536).decode()
 

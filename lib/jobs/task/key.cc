@@ -152,13 +152,14 @@ Result<ChangePassphraseResult> change_passphrase(const ChangePassphrase& options
   if (options.output) DGX_CHECK(refuse_existing(*options.output, clobber));
   DGX_TRY(const crypto::SecretBytes text, read_text(options.key.path));
   const bool is_openssh = crypto::is_openssh_private_key(text.text());
-  DGX_TRY(const std::string path,
+  DGX_TRY(const std::string place,
           options.output ? Result<std::string>(*options.output) : own_place(options.key.path, is_openssh));
   DGX_TRY(const crypto::SecretKey key, open_secret(options.key, text.text()));
-  DGX_TRY(const auto passphrase, new_passphrase(options.passphrase, path, "--new-passphrase-file"));
+  const std::string name = options.output.value_or(options.key.path);
+  DGX_TRY(const auto passphrase, new_passphrase(options.passphrase, name, "--new-passphrase-file"));
   const Clobber choice = options.output ? clobber : Clobber::kReplace;
-  DGX_CHECK(crypto::write_secret_key(path, key, view_of(passphrase), choice));
-  return ChangePassphraseResult{crypto::key_id(key.public_key()), path, passphrase.has_value()};
+  DGX_CHECK(crypto::write_secret_key(place, key, view_of(passphrase), choice));
+  return ChangePassphraseResult{crypto::key_id(key.public_key()), name, passphrase.has_value()};
 }
 
 Result<Digest> id_of_key(const KeyFile& file) {
