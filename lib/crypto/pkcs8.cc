@@ -24,8 +24,8 @@ constexpr std::array<std::uint8_t, 16> kPlainPrefix = {0x30, 0x2e, 0x02, 0x01, 0
 constexpr std::size_t kSeedBytes = 32;
 constexpr std::size_t kBlockBytes = 16;  // of AES
 
-// What libcrypto's scrypt accepts without being told otherwise, so what `openssl pkey` opens: 32 MiB. A
-// higher cost is bought with passes, not memory: 16 times 16 MiB.
+// The memory that libcrypto's scrypt takes unless told otherwise, so that `openssl pkey` opens the file. A
+// higher cost is bought with passes: 16 times 16 MiB.
 constexpr std::uint64_t kMaxScryptBytes = 32 << 20;
 constexpr std::uint64_t kScryptN = 1 << 14;
 constexpr std::uint64_t kScryptR = 8;

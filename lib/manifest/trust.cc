@@ -11,7 +11,7 @@
 namespace dgx::manifest {
 namespace {
 
-// Of two that fit a name the longer comes first.
+// The endings of public key files that a folder is searched for.
 constexpr std::array<std::string_view, 2> kPublicKeySuffixes{".pub.pem", ".pub"};
 
 bool has_public_key_suffix(const std::string& path) {

@@ -16,7 +16,7 @@ namespace dgx::jobs {
 struct Verification {
   TaskFiles files;
   ProofFiles proof;
-  std::optional<crypto::SecretKey> key;  ///< what signs; none if the options name none or a public key
+  std::optional<crypto::SecretKey> key;  ///< to sign with; none if the options name none or a public key
   protocol::Assignment assignment;
   std::vector<std::int64_t> drawn;  ///< segments of the whole verification, ascending
 };
