@@ -14,7 +14,7 @@ from judging import End, due, falls, lost, stands, sure
 from trees import climb, digests, entry, entry_leaf, leaf, leaf_count, opened_leaf, root, sha, tensor_digest, u64, width
 
 SHOWN = 3  # so many digests of a list are printed
-
+FALLS = 10  # exit status if the statement falls: Python's own failures exit with 1
 
 COMPARED = []  # the bits of the number that was claimed, and of the right one
 
@@ -420,8 +420,10 @@ def take(game, say):
         raise End(2, f"something in this move cannot be read ({type(error).__name__}: {error}): if it is malformed, its signer has lost") from error
 
 
-def compare(ruling, code):
+def compare(ruling, code, statements):
     says = ruling["predicate"]
+    if ruling["predicateType"] != "urn:x-dgx:ruling:v2" or says["game"] not in [made["id"] for made in statements]:
+        raise End(2, "that is not a ruling on this dispute")
     print(f"\nThe ruling, signed by key id {ruling['keyid']}, says: {'falls' if says['falls'] else 'stands'}. {says['words']}")
     if says["falls"] != (code == 1):
         raise End(2, "the ruling is not what follows from the transcript")
@@ -434,11 +436,10 @@ def compare(ruling, code):
 def load(work, count):
     statements = []
     for path in sorted(pathlib.Path(work).glob("*.payload")):
-        made = json.loads(path.read_text())
+        made = json.loads(path.read_bytes())
         statements.append({**made, "id": path.with_suffix(".id").read_text(), "keyid": path.with_suffix(".keyid").read_text()})
     ruling = statements.pop() if count == 2 else None
-    plain = [made for made in statements if made["predicateType"] not in ("urn:x-dgx:receipt:v2", "urn:x-dgx:tree-head:v2")]
-    return plain, ruling
+    return [made for made in statements if made["predicateType"] != "urn:x-dgx:receipt:v2"], ruling
 
 
 def main(work, count):
@@ -452,15 +453,15 @@ def main(work, count):
             follow(game, moves)
         except End as end:
             if ruling and end.code != 2:
-                compare(ruling, end.code)
+                compare(ruling, end.code, statements)
             raise
-    except (KeyError, IndexError, TypeError, ValueError) as error:
-        print(f"\nThis transcript cannot be judged: {type(error).__name__} {error}.\nNot audited.")
-        sys.exit(2)
     except End as end:
         print(f"\n{end}.")
         print({0: "The statement stands.", 1: "The statement falls.", 2: "Not audited."}[end.code])
-        sys.exit(end.code)
+        sys.exit(FALLS if end.code == 1 else end.code)
+    except Exception as error:  # no mistake of ours, and nothing that a statement says, may look like a verdict
+        print(f"\nThis transcript cannot be judged: {type(error).__name__} {error}.\nNot audited.")
+        sys.exit(2)
 
 
 main(sys.argv[1], int(sys.argv[2]))

@@ -33,6 +33,8 @@ def bounds(game, segment):
 def begin(statements):
     """The game before its first move."""
     game, kinds = {"turn": 0}, [statement["predicateType"].split(":")[2] for statement in statements]
+    before = [kind for kind in ("task", "proof", "verdict", "beacon", "challenge") if kind in kinds]
+    sure(kinds == before + ["move"] * (len(kinds) - len(before)) and ("verdict" in kinds or "beacon" not in kinds), f"the statements are {', '.join(before)} and {len(kinds) - len(before)} moves, in this order")
     by_kind = {kind: statements[kinds.index(kind)] for kind in kinds if kind != "move"}
     task, proof, challenge = (by_kind[kind] for kind in ("task", "proof", "challenge"))
     verdict_made = by_kind.get("verdict")
