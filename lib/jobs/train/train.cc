@@ -53,9 +53,16 @@ struct Training {
 std::string resume_path(const std::string& run) { return run + "/resume.h5"; }
 std::string resume_losses_path(const std::string& run) { return run + "/resume.losses"; }
 
-void discard_resume_point(const std::string& run) {
-  static_cast<void>(remove_file(resume_path(run)));
-  static_cast<void>(remove_file(resume_losses_path(run)));
+/// Removes the resume point once the checkpoint after it is durable: until then it is all that the next call
+/// would have of this segment.
+Status discard_resume_point(Training& t) {
+  const std::string state = resume_path(t.options.run);
+  const std::string losses = resume_losses_path(t.options.run);
+  if (!exists(state) && !exists(losses)) return {};
+  DGX_CHECK(t.checkpointer.finish());
+  static_cast<void>(remove_file(state));
+  static_cast<void>(remove_file(losses));
+  return {};
 }
 
 Status write_resume_point(Training& t) {
@@ -195,7 +202,7 @@ Status train_segment(Training& t, const protocol::Segment& segment, std::int64_t
   DGX_CHECK(t.log->flush());
   DGX_CHECK(t.checkpointer.commit(t.executor, std::move(t.losses)));
   t.losses.clear();
-  discard_resume_point(t.options.run);
+  DGX_CHECK(discard_resume_point(t));
   return save_if_asked(t);
 }
 
@@ -214,8 +221,7 @@ Status end_diverged(Training& t) {
   DGX_TRY(const State last, t.executor.state());
   DGX_TRY(const auto digests, bundle::digests_of(last, t.context.threads));
   DGX_CHECK(t.run.diverge(last, digests, t.losses));
-  discard_resume_point(t.options.run);
-  return {};
+  return discard_resume_point(t);
 }
 
 /// The result of a call on a run that had already diverged.

@@ -2,7 +2,11 @@
 
 #include <catch2/catch.hpp>
 
+#include <chrono>
+#include <thread>
+
 #include "dgx/bundle/run.h"
+#include "dgx/core/file_system.h"
 #include "small_task.h"
 
 namespace dgx::jobs {
@@ -117,6 +121,43 @@ TEST_CASE("a state is said to be saved when the next call would find it") {
     CHECK(asker.answer == "saved the state after step " + std::to_string(step));
     CHECK(asker.resume_point == (step == 6));
     CHECK(asker.checkpoints == step / 4);
+  }
+}
+
+/// A disk that takes its time, and notes how many segments a run has when its resume point is removed.
+class SlowDisk final : public FileSystem {
+ public:
+  explicit SlowDisk(std::string run) : run_(std::move(run)), before_(use_file_system(this)) {}
+  ~SlowDisk() override { use_file_system(before_); }
+  int fsync(int file) override {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    return FileSystem::fsync(file);
+  }
+  int unlink(const char* path) override {
+    if (path == run_ + "/resume.h5") segments = must(bundle::RunReader::open(run_)).index().segments();
+    return FileSystem::unlink(path);
+  }
+
+  std::int64_t segments = -1;
+
+ private:
+  std::string run_;
+  FileSystem* before_;
+};
+
+TEST_CASE("a resume point is there until the checkpoint after it is durable") {
+  const SmallTask files;
+  TrainOptions options = validated_training(files);
+  options.validate.reset();
+  options.until = 6;
+  const auto job = [&](const JobContext& context) { return train(options, context); };
+  must(run_job(job));
+  REQUIRE(exists(options.run + "/resume.h5"));
+  options.until = 10;
+  {
+    const SlowDisk disk(options.run);
+    CHECK(must(run_job(job)).resumed_from == 6);
+    CHECK(disk.segments == 2);
   }
 }
 
