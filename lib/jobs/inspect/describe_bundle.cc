@@ -153,6 +153,21 @@ Result<Description> describe_trace(const std::string& path, Recompute recompute,
   return out;
 }
 
+/// Adds the best row of RUN/validation.csv. The table is for people, and nothing depends on it: if it cannot
+/// be read as one, the field says so in its place.
+Status add_validation(const std::string& folder, Description& out) {
+  BestRow best;
+  const auto rows = read_log(folder, kValidationFormat, [&best](LogRow row) { return best.take(row), true; });
+  if (!rows.ok() && rows.error().code != ErrorCode::kMalformed) return rows.error();
+  if (!rows.ok()) {
+    out.fields.push_back({"validation", rows.error().message});
+  } else if (best.step > 0) {
+    out.fields.push_back({"best_step", json_number(best.step)});
+    out.fields.push_back({"best_validation_loss", best.loss});
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<Description> describe_bundle(const std::string& path, Recompute recompute, int threads) {
@@ -180,12 +195,7 @@ Result<Description> describe_run(const std::string& folder, Recompute recompute,
                   {},
                   {}};
   if (!index.losses.empty()) out.fields.push_back({"loss", index.losses.back()});
-  BestRow best;
-  DGX_CHECK(read_log(folder, kValidationFormat, [&best](LogRow row) { return best.take(row), true; }));
-  if (best.step > 0) {
-    out.fields.push_back({"best_step", json_number(best.step)});
-    out.fields.push_back({"best_validation_loss", best.loss});
-  }
+  DGX_CHECK(add_validation(folder, out));
   if (!index.header.drill.empty()) out.fields.push_back({"drill", index.header.drill});
   json::Output::Array rows;
   std::int64_t kept = 0;
