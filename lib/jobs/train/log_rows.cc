@@ -8,6 +8,8 @@
 #include <filesystem>
 #include <limits>
 
+#include "dgx/core/bulk.h"
+
 namespace dgx::jobs {
 namespace {
 
@@ -45,27 +47,69 @@ Error bad_line(std::size_t number, std::string_view what) {
   return malformed(fmt::format("line {}: {}", number, what), kMend);
 }
 
+/// Reads the rows of a table that comes in pieces; see read_log_rows().
+class RowReader {
+ public:
+  RowReader(const LogFormat& format, const std::function<bool(LogRow)>& take)
+      : header_(format.header),
+        take_(take),
+        row_(static_cast<std::size_t>(std::count(header_.begin(), header_.end(), ',')) + 1) {}
+
+  /// Reads on; false if no more rows are wanted.
+  Result<bool> read(std::string_view piece) {
+    for (std::size_t end = piece.find('\n'); end != std::string_view::npos; end = piece.find('\n')) {
+      line_ += piece.substr(0, end);
+      DGX_TRY(const bool more, take_line());
+      if (!more) return false;
+      taken_bytes_ += line_.size() + 1;
+      line_.clear();
+      piece.remove_prefix(end + 1);
+    }
+    line_ += piece;
+    if (line_.size() > kMaxLineBytes) return bad_line(number_, "is too long");
+    return true;
+  }
+
+  /// The size of the header and of the rows taken, at the end of the table.
+  [[nodiscard]] Result<std::size_t> finish() const {
+    if (number_ == 1 && !header_.starts_with(line_)) return not_the_header();
+    return taken_bytes_;
+  }
+
+ private:
+  static constexpr std::size_t kMaxLineBytes = 4096;
+
+  [[nodiscard]] Error not_the_header() const { return bad_line(1, fmt::format("is not \"{}\"", header_)); }
+
+  Result<bool> take_line() {
+    const std::size_t number = number_++;
+    if (number == 1) {
+      if (line_ != header_) return not_the_header();
+      return true;
+    }
+    if (!parse_line(line_, row_))
+      return bad_line(number, fmt::format("is not a row of {} numbers", row_.size()));
+    if (!ascends(step_, row_[kStepColumn])) return bad_line(number, "its step is not above the one before");
+    step_ = row_[kStepColumn];
+    return take_(row_);
+  }
+
+  std::string_view header_;
+  const std::function<bool(LogRow)>& take_;
+  std::vector<double> row_;
+  double step_ = 0;
+  std::size_t number_ = 1;  // of the line that line_ holds, as far as it was read
+  std::string line_;
+  std::size_t taken_bytes_ = 0;
+};
+
 }  // namespace
 
 Result<std::size_t> read_log_rows(std::string_view text, const LogFormat& format,
                                   const std::function<bool(LogRow)>& take) {
-  const std::size_t first = text.find('\n');
-  if (first == std::string_view::npos && format.header.starts_with(text)) return std::size_t{0};
-  if (text.substr(0, first) != format.header) return bad_line(1, fmt::format("is not \"{}\"", format.header));
-  std::vector<double> row(
-      static_cast<std::size_t>(std::count(format.header.begin(), format.header.end(), ',')) + 1);
-  std::size_t at = first + 1;
-  double step = 0;
-  for (std::size_t number = 2;; ++number) {
-    const std::size_t end = text.find('\n', at);
-    if (end == std::string_view::npos) return at;
-    if (!parse_line(text.substr(at, end - at), row))
-      return bad_line(number, fmt::format("is not a row of {} numbers", row.size()));
-    if (!ascends(step, row[kStepColumn])) return bad_line(number, "its step is not above the one before");
-    step = row[kStepColumn];
-    if (!take(row)) return at;
-    at = end + 1;
-  }
+  RowReader reader(format, take);
+  DGX_CHECK(reader.read(text));
+  return reader.finish();
 }
 
 Result<std::size_t> read_log(const std::string& run, const LogFormat& format,
@@ -76,8 +120,21 @@ Result<std::size_t> read_log(const std::string& run, const LogFormat& format,
   // A stranger may have put a pipe there, which is never written to.
   if (!std::filesystem::is_regular_file(path, unknown))
     return malformed(path + ": is not a regular file", kMend);
-  DGX_TRY(const std::string text, read_file(path, kMaxLogBytes));
-  Result<std::size_t> bytes = read_log_rows(text, format, take);
+  constexpr std::uint64_t kAnySize = std::numeric_limits<std::int64_t>::max();
+  constexpr std::uint64_t kStaysInFile = std::uint64_t{1} << 20;
+  DGX_TRY(const BulkTensor file, BulkTensor::open(path, kAnySize, kStaysInFile));
+  RowReader reader(format, take);
+  std::string piece;
+  bool more = true;
+  Status read = for_each_piece(file.bytes().size(), [&](std::uint64_t begin, std::uint64_t size) -> Status {
+    if (!more) return {};
+    piece.resize(size);
+    DGX_CHECK(copy_bytes(file.view(), begin, {reinterpret_cast<std::uint8_t*>(piece.data()), size}));
+    DGX_TRY(more, reader.read(piece));
+    return {};
+  });
+  if (!read.ok()) return within(path, std::move(read).error());
+  Result<std::size_t> bytes = reader.finish();
   if (!bytes.ok()) return within(path, std::move(bytes).error());
   return bytes;
 }

@@ -32,9 +32,6 @@ inline constexpr LogFormat kValidationFormat{"validation.csv",
 inline constexpr std::size_t kStepColumn = 0;
 inline constexpr std::size_t kLossColumn = 2;
 
-/// The largest log that is read.
-inline constexpr std::size_t kMaxLogBytes = std::size_t{1} << 32;
-
 /// The cells of a row; an empty cell is a NaN.
 using LogRow = std::span<const double>;
 
@@ -54,12 +51,12 @@ struct BestRow {
 /// Passes the rows to `take`, in order, until it returns false. Returns the size in bytes of the header and
 /// of the rows taken. A last line without a newline was left by a killed writer and is not passed.
 /// kMalformed, naming the line, for another header, another number of cells, a cell that is not a number, or
-/// a step that is not whole or not above the one before.
+/// a step that is not whole or not above the one before; and for a line of more than 4 KiB.
 [[nodiscard]] Result<std::size_t> read_log_rows(std::string_view text, const LogFormat& format,
                                                 const std::function<bool(LogRow)>& take);
 
-/// read_log_rows() of RUN/log.csv or RUN/validation.csv; no rows if there is no such file. Also kMalformed if
-/// it is not a regular file, and kIo.
+/// read_log_rows() of RUN/log.csv or RUN/validation.csv; no rows if there is no such file. It is read in
+/// pieces, whatever its size. Also kMalformed if it is not a regular file, and kIo.
 [[nodiscard]] Result<std::size_t> read_log(const std::string& run, const LogFormat& format,
                                            const std::function<bool(LogRow)>& take);
 
@@ -86,6 +83,8 @@ class RunLog {
                                            const std::function<bool(LogRow)>& keep);
   /// Adds a line, which is written by the next flush().
   void add(std::string line) { waiting_ += line; }
+  /// The size of what flush() would write.
+  [[nodiscard]] std::size_t waiting_bytes() const { return waiting_.size(); }
   /// Errors of GrowingFile.
   [[nodiscard]] Status flush();
 

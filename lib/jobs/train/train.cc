@@ -181,7 +181,7 @@ Status train_segment(Training& t, const protocol::Segment& segment, std::int64_t
     const float loss = t.executor.loss();
     t.losses.insert(t.losses.end(), static_cast<std::size_t>(segment.end - first), loss);
     DGX_CHECK(t.solver.idle(segment.end - first));
-    for (std::int64_t step = first + 1; step <= segment.end; ++step) t.log->fill(step, loss);
+    for (std::int64_t step = first + 1; step <= segment.end; ++step) DGX_CHECK(t.log->fill(step, loss));
     DGX_CHECK(validate_if_due(t));
   } else {
     const bool faulty = drill && drill->strikes(segment);

@@ -11,6 +11,7 @@ namespace dgx::jobs {
 namespace {
 
 constexpr auto kFlushInterval = std::chrono::milliseconds(100);
+constexpr std::size_t kMostWaitingBytes = std::size_t{1} << 20;
 constexpr std::size_t kSecondsColumn = 5;
 
 /// `number` rounded to 1 / `parts`, so that a row is not mostly digits that mean nothing.
@@ -61,7 +62,7 @@ Result<TrainingLog> TrainingLog::open(const std::string& run, const manifest::Ta
   log.last_ = last;
   log.seconds_ = seconds;
   for (std::int64_t step = last + 1; step <= position; ++step)
-    log.fill(step, losses[static_cast<std::size_t>(step - first - 1)]);
+    DGX_CHECK(log.fill(step, losses[static_cast<std::size_t>(step - first - 1)]));
   DGX_CHECK(log.flush());
   return log;
 }
@@ -102,11 +103,12 @@ Status TrainingLog::step(std::int64_t position, float loss, std::span<const floa
   return now - flushed_ < kFlushInterval ? Status() : flush();
 }
 
-void TrainingLog::fill(std::int64_t position, float loss) {
-  if (position <= last_) return;
+Status TrainingLog::fill(std::int64_t position, float loss) {
+  if (position <= last_) return {};
   last_ = position;
   LogLine line = line_of(position, loss);
   rows_.add(line.add(std::nullopt).add(std::nullopt).add(std::nullopt).take());
+  return rows_.waiting_bytes() < kMostWaitingBytes ? Status() : flush();
 }
 
 Status TrainingLog::flush() {

@@ -39,7 +39,8 @@ class TrainingLog {
   /// of gradient_squares().
   [[nodiscard]] Status step(std::int64_t position, float loss, std::span<const float> squares);
   /// Records a step that was not taken here: one of a lazy segment, or of an earlier call whose log was lost.
-  void fill(std::int64_t position, float loss);
+  /// Now and then writes the rows that wait. Errors of flush().
+  [[nodiscard]] Status fill(std::int64_t position, float loss);
   /// Writes the rows that wait. Errors of RunLog::flush().
   [[nodiscard]] Status flush();
 

@@ -94,6 +94,43 @@ TEST_CASE("a log that is opened again goes on after the rows that are kept") {
   CHECK(test::must(read_file(kFormat.path(run), 1000)) == kHeader + "1,0.5,0.25\n2,0.5,0.25\n");
 }
 
+TEST_CASE("a table of several pieces is read like one text") {
+  const test::SmallTask folder;
+  std::filesystem::create_directory(folder.at("run"));
+  const std::string path = kFormat.path(folder.at("run"));
+  constexpr std::int64_t kRows = 150000;
+  std::string text = kHeader;
+  for (std::int64_t step = 1; step <= kRows; ++step) text += LogLine(step).add(0.125).add(0.5).take();
+  REQUIRE(text.size() > std::size_t{2} << 20);
+  test::must(write_file(path, text, Clobber::kRefuse));
+  std::int64_t last = 0;
+  const auto until = [&last](std::int64_t end) {
+    return [&last, end](LogRow row) {
+      if (row[kStepColumn] > static_cast<double>(end)) return false;
+      return last = static_cast<std::int64_t>(row[kStepColumn]), true;
+    };
+  };
+  CHECK(test::must(read_log(folder.at("run"), kFormat, until(kRows))) == text.size());
+  CHECK(last == kRows);
+  const std::size_t kept = text.find("\n100001,") + 1;
+  CHECK(test::must(read_log(folder.at("run"), kFormat, until(100000))) == kept);
+  CHECK(last == 100000);
+  text[text.find("\n140000,") + 1] = 'x';
+  test::must(write_file(path, text, Clobber::kReplace));
+  const auto read = read_log(folder.at("run"), kFormat, until(kRows));
+  REQUIRE_FALSE(read.ok());
+  CHECK(read.error().message == path + ": line 140001: is not a row of 3 numbers");
+}
+
+TEST_CASE("a line longer than any row is refused, however much of it there is") {
+  std::vector<std::vector<double>> rows;
+  for (const char* end : {"", "\n"}) {
+    const auto read = all_rows(kHeader + "1,0,1\n" + std::string(5000, '7') + end, rows);
+    REQUIRE_FALSE(read.ok());
+    CHECK(read.error().message.starts_with("line 3: "));
+  }
+}
+
 TEST_CASE("numbers in a line read back as they were, and what is not known is empty") {
   CHECK(LogLine(7).add(0.1).add(0.1F).add(std::nullopt).take() == "7,0.1,0.1,\n");
   CHECK(LogLine(7).add(std::optional(1e-300)).take() == "7,1e-300\n");

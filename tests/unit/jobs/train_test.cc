@@ -2,12 +2,15 @@
 
 #include <catch2/catch.hpp>
 
+#include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <thread>
 
 #include "dgx/bundle/run.h"
 #include "dgx/core/file_system.h"
 #include "small_task.h"
+#include "train/training_log.h"
 
 namespace dgx::jobs {
 namespace {
@@ -159,6 +162,34 @@ TEST_CASE("a resume point is there until the checkpoint after it is durable") {
     CHECK(must(run_job(job)).resumed_from == 6);
     CHECK(disk.segments == 2);
   }
+}
+
+/// Notes how many bytes are written at once at most.
+class NotedWrites final : public FileSystem {
+ public:
+  NotedWrites() : before_(use_file_system(this)) {}
+  ~NotedWrites() override { use_file_system(before_); }
+  ssize_t write(int file, const void* bytes, std::size_t size) override {
+    most = std::max(most, size);
+    return FileSystem::write(file, bytes, size);
+  }
+
+  std::size_t most = 0;
+
+ private:
+  FileSystem* before_;
+};
+
+TEST_CASE("a log that was lost is made again in pieces") {
+  const SmallTask files;
+  const auto task = must(manifest::read_statement<manifest::Task>(files.at("task.json")));
+  std::filesystem::create_directory(files.at("run"));
+  const std::vector<float> losses(200000, 0.25F);
+  const NotedWrites writes;
+  must(TrainingLog::open(files.at("run"), task.body, std::ssize(losses), losses));
+  CHECK(writes.most < std::size_t{2} << 20);
+  CHECK(must(read_file(files.at("run/log.csv"), std::size_t{1} << 30))
+            .ends_with("\n200000,40000,0.25,0.1,,,\n"));
 }
 
 }  // namespace
