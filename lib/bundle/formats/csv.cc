@@ -307,7 +307,8 @@ Status convert(const BulkTensor& file, const TableReading& table, const Columns&
 }
 
 Result<Samples> parse(const BulkTensor& file, const TableReading& table, const Reading& reading) {
-  if (is_gzip(as_text(file.bytes()))) return malformed("is packed by gzip", "unpack it first");
+  DGX_TRY(const std::string head, copy_head(file.view(), 2));
+  if (is_gzip(head)) return malformed("is packed by gzip", "unpack it first");
   DGX_TRY(const Columns columns, columns_of(file, table));
   Labels labels(table.classes);
   const auto see = [&](const std::vector<std::string>& fields, std::uint64_t line, std::size_t) -> Status {

@@ -10,6 +10,7 @@
 #include "dgx/core/bytes.h"
 #include "dgx/core/files.h"
 #include "dgx/core/json.h"
+#include "safetensors.h"
 #include "widen.h"
 
 // https://github.com/huggingface/safetensors, "Format": u64 little-endian length of the header, a JSON
@@ -151,20 +152,24 @@ struct Contents {
   std::size_t begin = 0;
 };
 
-Result<Contents> contents_of(std::string_view content, Contained contained) {
-  if (content.size() < kPrefixBytes) return malformed("byte 0: is not a safetensors file");
+Result<Contents> contents_of(const BulkView& file, Contained contained) {
+  const std::size_t size = file.bytes.size();
+  if (size < kPrefixBytes) return malformed("byte 0: is not a safetensors file");
+  DGX_TRY(const std::string prefix, copy_head(file, kPrefixBytes));
   std::uint64_t length = 0;
-  std::memcpy(&length, content.data(), kPrefixBytes);
-  if (length > kMaxHeaderBytes || length > content.size() - kPrefixBytes)
+  std::memcpy(&length, prefix.data(), kPrefixBytes);
+  if (length > kMaxHeaderBytes || length > size - kPrefixBytes)
     return malformed(fmt::format("byte 0: a header of {} bytes is too long", length));
-  DGX_TRY(auto items, read_header(content.substr(kPrefixBytes, length), contained));
   const std::size_t begin = kPrefixBytes + length;
-  DGX_CHECK(check_cover(items, content.size() - begin));
+  DGX_TRY(const std::string head, copy_head(file, begin));
+  DGX_TRY(auto items, read_header(std::string_view(head).substr(kPrefixBytes), contained));
+  DGX_CHECK(check_cover(items, size - begin));
   return Contents{std::move(items), begin};
 }
 
 Result<State> parse_state(std::string_view content) {
-  DGX_TRY(const Contents contents, contents_of(content, Contained::kWeights));
+  const TensorView file{DType::kU8, {static_cast<std::int64_t>(content.size())}, as_bytes(content)};
+  DGX_TRY(const Contents contents, contents_of(file, Contained::kWeights));
   State state;
   for (const Item& item : contents.items) {
     DGX_TRY(const DType dtype, weight_type(item.type));
@@ -181,8 +186,10 @@ Result<BulkTensor> numbers_of(const Item& item, const BulkTensor& file, std::siz
   return widen(type, item.shape, file.view(), begin + static_cast<std::size_t>(item.begin), reading);
 }
 
-Result<BulkTensor> parse_tensor(const BulkTensor& file, const std::string& name, const Reading& reading) {
-  DGX_TRY(const Contents contents, contents_of(as_text(file.bytes()), Contained::kAnything));
+}  // namespace
+
+Result<BulkTensor> parse_safetensor(const BulkTensor& file, const std::string& name, const Reading& reading) {
+  DGX_TRY(const Contents contents, contents_of(file.view(), Contained::kAnything));
   std::string names;
   for (const Item& item : contents.items) {
     if (item.name == name) {
@@ -195,8 +202,6 @@ Result<BulkTensor> parse_tensor(const BulkTensor& file, const std::string& name,
   return Error{ErrorCode::kMissing, fmt::format("has no \"{}\"", name), "the file has " + names};
 }
 
-}  // namespace
-
 Result<State> read_safetensors(const std::string& path) {
   DGX_TRY(const std::string content, read_file(path, kMaxTensorBytes));
   auto state = parse_state(content);
@@ -206,7 +211,7 @@ Result<State> read_safetensors(const std::string& path) {
 
 Result<BulkTensor> read_safetensor(const std::string& path, const std::string& name, const Reading& reading) {
   DGX_TRY(const BulkTensor file, BulkTensor::open(path, kMaxTensorBytes, reading.bulk_bytes));
-  auto tensor = parse_tensor(file, name, reading);
+  auto tensor = parse_safetensor(file, name, reading);
   if (!tensor) return within(path, std::move(tensor).error());
   return tensor;
 }

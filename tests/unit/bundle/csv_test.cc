@@ -1,7 +1,10 @@
 // Tables as text: what is read exactly, and what is refused with its place.
 #include <catch2/catch.hpp>
 
+#include <fmt/format.h>
+
 #include "dgx/bundle/sources.h"
+#include "formats/table_text.h"
 #include "support.h"
 
 namespace dgx::bundle {
@@ -31,6 +34,40 @@ Result<Samples> from_csv(const std::string& content, TableReading table = {},
 std::string refusal(const std::string& content, const TableReading& table = {}) {
   const auto read = from_csv(content, table);
   return read.ok() ? "accepted" : read.error().message;
+}
+
+/// All lines of a table, with their numbers and fields, and how reading ends.
+std::string lines_of(const std::string& content, std::size_t piece_bytes) {
+  const BulkTensor file(
+      Tensor(TensorView{DType::kU8, {static_cast<std::int64_t>(content.size())}, as_bytes(content)}));
+  TableText text(file, ',', piece_bytes);
+  std::string out;
+  while (true) {
+    const auto more = text.next();
+    if (!more.ok()) return out + more.error().message;
+    if (!*more) return out + "end";
+    out += fmt::format("{}:", text.line());
+    for (const std::string& field : text.fields()) out += fmt::format("[{}]", field);
+  }
+}
+
+TEST_CASE("lines are the same in whatever pieces a table is read") {
+  const std::string good =
+      "\xef\xbb\xbf"
+      "a,\"b\"\"\n\r\nc\",\r\n\n\r\n1,2\r,3\n,\n\"\",x\r\n\n9,\"8\"";
+  CHECK(lines_of(good, 1000) == "1:[a][b\"\n\r\nc][]6:[1][2\r][3]7:[][]8:[][x]10:[9][8]end");
+  for (const std::string& content : {good, good + "\n", good + "\r", good + "\r\n", good + "x", good + ",\"7",
+                                     ""s, "\n"s, "\r"s, "\xef\xbb"s, "\xef\xbb\xbf"s, "1\n\"2\" \n3\n"s}) {
+    CAPTURE(content);
+    for (std::size_t piece = 1; piece <= content.size(); ++piece)
+      CHECK(lines_of(content, piece) == lines_of(content, 1000));
+  }
+}
+
+TEST_CASE("a line is not too long before its end has been read") {
+  const std::string field(kMaxFieldBytes, 'x');
+  CHECK(lines_of(field + "," + field + "\n1\n", 1 << 10) == lines_of(field + "," + field + "\n1\n", 1 << 20));
+  CHECK(lines_of(field + "y\n1\n", 1 << 10) == "line 1: a field of more than 65536 bytes");
 }
 
 TEST_CASE("labels are integers, numbers or words, whichever all of them are") {

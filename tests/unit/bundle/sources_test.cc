@@ -7,6 +7,8 @@
 #include <limits>
 
 #include "formats/inflate.h"
+#include "formats/safetensors.h"
+#include "formats/table_text.h"
 #include "formats/widen.h"
 #include "support.h"
 
@@ -92,6 +94,12 @@ TEST_CASE("a file that is cut off while it is read is an I/O error, not a signal
   const std::string packed = gzip(noise);
   const BulkTensor zipped = cut_off(packed);
   CHECK(inflate_exactly(zipped.view(), noise.size(), 1).error().code == ErrorCode::kIo);
+  const BulkTensor table = cut_off("1,2\n" + numbers);
+  CHECK(TableText(table, ',').next().error().code == ErrorCode::kIo);
+  std::string length(8, '\0');
+  length[1] = 1;
+  const BulkTensor named = cut_off(length + numbers);
+  CHECK(parse_safetensor(named, "a", {}).error().code == ErrorCode::kIo);
 }
 
 TEST_CASE("IDX files are read plain and packed, big-endian, other integers widened") {
