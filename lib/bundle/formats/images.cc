@@ -63,37 +63,33 @@ Result<std::vector<Place>> places_in(const std::string& root, const std::vector<
   return places;
 }
 
-Result<Image> decode(ByteView file) {
+Result<Image> decode(ByteView file, const WantedSize* wanted) {
   const std::string_view start = as_text(file);
-  if (start.starts_with("\x89PNG\r\n\x1a\n")) return decode_png(file);
-  if (start.starts_with("\xff\xd8\xff")) return decode_jpeg(file);
+  if (start.starts_with("\x89PNG\r\n\x1a\n")) return decode_png(file, wanted);
+  if (start.starts_with("\xff\xd8\xff")) return decode_jpeg(file, wanted);
   return malformed("is neither PNG nor JPEG");
 }
 
-Result<Image> read_image(const std::string& path) {
+Result<Image> read_image(const std::string& path, const WantedSize* wanted) {
   std::error_code ignored;
   const auto status = std::filesystem::status(path, ignored);
   // Opening a pipe would wait for a writer.
   if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status))
     return malformed(path + ": is not a regular file");
   DGX_TRY(const std::string content, read_file(path, kMaxFileBytes));
-  auto image = decode(as_bytes(content));
+  auto image = decode(as_bytes(content), wanted);
   if (!image.ok()) return within(path, std::move(image).error());
   return image;
 }
 
-std::string size_text(const Image& image) {
-  return fmt::format("{} by {} pixels with {} channel{}", image.height, image.width, image.channels,
-                     image.channels == 1 ? "" : "s");
-}
-
-bool same_size(const Image& a, const Image& b) {
-  return a.height == b.height && a.width == b.width && a.channels == b.channels;
+std::string size_text(const ImageSize& size) {
+  return fmt::format("{} by {} pixels with {} channel{}", size.height, size.width, size.channels,
+                     size.channels == 1 ? "" : "s");
 }
 
 /// Writes [height, width, channels] as [channels, height, width].
 void put_planes(const Image& image, std::span<std::uint8_t> out) {
-  const auto channels = static_cast<std::size_t>(image.channels);
+  const auto channels = static_cast<std::size_t>(image.size.channels);
   const std::size_t plane = image.pixels.size() / channels;
   for (std::size_t c = 0; c < channels; ++c) {
     for (std::size_t i = 0; i < plane; ++i) out[c * plane + i] = image.pixels[i * channels + c];
@@ -118,15 +114,11 @@ class FirstError {
 
 Status fill(const std::vector<Place>& places, const Image& first, int threads, BulkTensor& x) {
   const std::size_t size = first.pixels.size();
+  const WantedSize wanted{first.size, places[0].path};
   FirstError errors;
   const Status done = for_each_index(places.size(), threads, [&](std::size_t i) -> Status {
-    const auto image = read_image(places[i].path);
+    const auto image = read_image(places[i].path, &wanted);
     if (!image.ok()) return errors.note(i, image.error());
-    if (!same_size(*image, first)) {
-      return errors.note(i, malformed(fmt::format("{}: has {}, {} has {}", places[i].path, size_text(*image),
-                                                  places[0].path, size_text(first)),
-                                      "all images must have the same size and number of channels"));
-    }
     put_planes(*image, x.bytes().subspan(i * size, size));
     release(x.view(), i * size, size);
     return {};
@@ -137,13 +129,17 @@ Status fill(const std::vector<Place>& places, const Image& first, int threads, B
 
 }  // namespace
 
-Status set_size(std::uint64_t height, std::uint64_t width, int channels, Image& image) {
+Status set_size(std::uint64_t height, std::uint64_t width, int channels, const WantedSize* wanted,
+                Image& image) {
   const auto most = static_cast<std::uint64_t>(kMaxImagePixels);
   if (height == 0 || width == 0 || height > most || width > most / height)
     return malformed(fmt::format("has {} by {} pixels, at most {} in all are allowed", height, width, most));
-  image.height = static_cast<std::int64_t>(height);
-  image.width = static_cast<std::int64_t>(width);
-  image.channels = channels;
+  image.size = {static_cast<std::int64_t>(height), static_cast<std::int64_t>(width), channels};
+  if (wanted != nullptr && image.size != wanted->size) {
+    return malformed(
+        fmt::format("has {}, {} has {}", size_text(image.size), wanted->file, size_text(wanted->size)),
+        "all images must have the same size and number of channels");
+  }
   image.pixels.resize(height * width * static_cast<std::uint64_t>(channels));
   return {};
 }
@@ -156,9 +152,9 @@ Result<Samples> read_images(const std::string& folder, const std::vector<std::st
   Status named = check_classes(out.classes);
   if (!named.ok()) return within(folder, std::move(named).error());
   DGX_TRY(const auto places, places_in(folder, folders, out.classes));
-  DGX_TRY(const Image first, read_image(places[0].path));
+  DGX_TRY(const Image first, read_image(places[0].path, nullptr));
   const auto count = static_cast<std::int64_t>(places.size());
-  const Shape shape{count, first.channels, first.height, first.width};
+  const Shape shape{count, first.size.channels, first.size.height, first.size.width};
   if (const auto numbers = element_count(shape);
       !numbers.ok() || static_cast<std::uint64_t>(*numbers) > kMaxTensorBytes)
     return malformed(

@@ -68,12 +68,12 @@ bool read_header(Decoder& decoder, ByteView file) {
 bool read_pixels(Decoder& decoder, Image& image) {
   if (setjmp(decoder.back) != 0) return false;
   jpeg_decompress_struct& jpeg = decoder.jpeg;
-  jpeg.out_color_space = image.channels == 1 ? JCS_GRAYSCALE : JCS_RGB;
+  jpeg.out_color_space = image.size.channels == 1 ? JCS_GRAYSCALE : JCS_RGB;
   jpeg.dct_method = JDCT_ISLOW;
   jpeg_start_decompress(&jpeg);
   while (jpeg.output_scanline < jpeg.output_height) {
-    JSAMPROW row = image.pixels.data() +
-                   std::size_t{jpeg.output_scanline} * static_cast<std::size_t>(image.width * image.channels);
+    JSAMPROW row = image.pixels.data() + std::size_t{jpeg.output_scanline} *
+                                             static_cast<std::size_t>(image.size.width * image.size.channels);
     jpeg_read_scanlines(&jpeg, &row, 1);
   }
   jpeg_finish_decompress(&jpeg);
@@ -121,7 +121,7 @@ unsigned orientation_of(ByteView tiff) {
   return 0;
 }
 
-Result<Image> decode_jpeg(ByteView file) {
+Result<Image> decode_jpeg(ByteView file, const WantedSize* wanted) {
   const auto decoder = std::make_unique<Decoder>();
   const auto wrong = [&] { return malformed(fmt::format("JPEG: {}", decoder->problem.data())); };
   if (!read_header(*decoder, file)) return wrong();
@@ -134,7 +134,7 @@ Result<Image> decode_jpeg(ByteView file) {
                      "turn its pixels, for example with exiftran -a -i");
   }
   Image image;
-  DGX_CHECK(set_size(jpeg.image_height, jpeg.image_width, is_grey ? 1 : 3, image));
+  DGX_CHECK(set_size(jpeg.image_height, jpeg.image_width, is_grey ? 1 : 3, wanted, image));
   if (!read_pixels(*decoder, image)) return wrong();
   return image;
 }

@@ -100,7 +100,7 @@ bool read_pixels(const Decoder& decoder, const Header& header, std::size_t row_b
 
 }  // namespace
 
-Result<Image> decode_png(ByteView file) {
+Result<Image> decode_png(ByteView file, const WantedSize* wanted) {
   Source source{file};
   const Decoder decoder(source);
   if (decoder.info == nullptr) return internal_error("libpng cannot start");
@@ -111,9 +111,9 @@ Result<Image> decode_png(ByteView file) {
   if (header.bits == 16) return malformed("PNG: has 16 bits per channel", "convert it to 8");
   if (header.is_transparent) return malformed("PNG: is transparent", "flatten it onto a background");
   Image image;
-  DGX_CHECK(
-      set_size(header.height, header.width, (header.colour & PNG_COLOR_MASK_COLOR) == 0 ? 1 : 3, image));
-  const auto row_bytes = static_cast<std::size_t>(image.width * image.channels);
+  const int channels = (header.colour & PNG_COLOR_MASK_COLOR) == 0 ? 1 : 3;
+  DGX_CHECK(set_size(header.height, header.width, channels, wanted, image));
+  const auto row_bytes = static_cast<std::size_t>(image.size.width * image.size.channels);
   std::vector<png_bytep> rows(header.height);
   for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = image.pixels.data() + i * row_bytes;
   if (!read_pixels(decoder, header, row_bytes, rows.data())) return wrong();

@@ -94,6 +94,7 @@ KINDS = {
     "rgba": png([[0] * 16] * 3, 4, 6),
     "transparent": png(GREY, 4, extra=chunk(b"tRNS", b"\0\0")),
     "bomb": png(GREY, 60000, height=60000),
+    "large": png(GREY, 8000, height=8000),  # the limit would allow it
     "side": png(GREY, 1 << 20, height=1),
     "jpeg": jpeg([[0, 255, 77, 128]], 2),
     "jpeg2": jpeg([[1, 2, 3, 4]], 2),
@@ -102,6 +103,7 @@ KINDS = {
     "cmyk": jpeg([[9] * 4] * 4, 2, app=segment(0xEE, b"Adobe" + struct.pack(">HHHB", 100, 0, 0, 0))),
     "upright": jpeg([[0, 255, 77, 128]], 2, app=exif(1)),
     "jpeg-bomb": jpeg([[0]], 1).replace(struct.pack(">HH", 8, 8), struct.pack(">HH", 65500, 65500), 1),
+    "jpeg-large": jpeg([[0]], 1).replace(struct.pack(">HH", 8, 8), struct.pack(">HH", 8000, 8000), 1),
     "turned": jpeg([[0, 255, 77, 128]], 2, app=exif(6)),
     "turned-big": jpeg([[0, 255, 77, 128]], 2, app=exif(8, ">")),
 }
