@@ -7,6 +7,8 @@
 #include <charconv>
 #include <cmath>
 
+#include "dgx/core/time_text.h"
+
 namespace dgx::cli {
 namespace {
 
@@ -75,25 +77,7 @@ Status parse_value(const std::string& text, double& out) {
 }
 
 Status parse_value(const std::string& text, std::chrono::seconds& out) {
-  constexpr std::int64_t kMost = std::int64_t{366} * 86400;
-  constexpr std::array<std::pair<char, std::int64_t>, 4> kUnits{
-      {{'d', 86400}, {'h', 3600}, {'m', 60}, {'s', 1}}};
-  const auto refused = [&] {
-    return usage_error(fmt::format("'{}' is not a time such as 1h30m, 45m, 90s or 2d", text));
-  };
-  const char* at = text.data();
-  const char* const end = at + text.size();
-  std::int64_t total = 0;
-  for (const auto& [unit, seconds] : kUnits) {
-    std::int64_t count = 0;
-    const auto [stopped, error] = std::from_chars(at, end, count);
-    if (error != std::errc() || stopped == end || *stopped != unit) continue;
-    if (count < 0 || count > kMost) return refused();
-    total += count * seconds;
-    at = stopped + 1;
-  }
-  if (at != end || total < 1 || total > kMost) return refused();
-  out = std::chrono::seconds(total);
+  DGX_TRY(out, parse_duration(text));
   return {};
 }
 

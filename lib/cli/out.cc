@@ -85,7 +85,10 @@ Out::Out(std::string program, Common common) : program_(std::move(program)), com
 Out::~Out() = default;
 
 void Out::field(std::string_view name, Cell cell) {
-  entries_.push_back({spaced(name), with_decimal(printable(named(cell.text))), false});
+  const std::int64_t* const number = cell.value.as_int();
+  const bool is_plain = number != nullptr && cell.text == std::to_string(*number);
+  entries_.push_back(
+      {spaced(name), is_plain ? with_time(name, *number) : with_decimal(printable(named(cell.text))), false});
   object_.insert_or_assign(std::string(name), std::move(cell.value));
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "dgx/core/text.h"
+#include "dgx/core/time_text.h"
 
 namespace dgx::cli {
 namespace {
@@ -40,6 +41,14 @@ std::string with_decimal(std::string_view text) {
   return decimal ? fmt::format("{} ({})", text, *decimal) : std::string(text);
 }
 
+std::string with_time(std::string_view name, std::int64_t number) {
+  constexpr std::int64_t kMostDuration = std::int64_t{366} * 86'400'000;
+  const std::string text = std::to_string(number);
+  if (number < 1000 || !(name.ends_with("_ms") || name.ends_with("milliseconds"))) return text;
+  if (number <= kMostDuration) return fmt::format("{} ({})", text, duration_text(number));
+  return name == "milliseconds" ? fmt::format("{} ({})", text, utc_text(number)) : text;
+}
+
 std::string scalar_text(const json::Output& value) {
   if (const bool* const yes = value.as_bool()) return *yes ? "yes" : "no";
   if (const std::int64_t* const number = value.as_int()) return std::to_string(*number);
@@ -66,8 +75,10 @@ std::string block_text(const json::Output& value, int indent) {
     return out;
   }
   for (const auto& [name, item] : *value.as_object()) {
+    const std::int64_t* const number = item.as_int();
+    const auto text = [&] { return number != nullptr ? with_time(name, *number) : scalar_text(item); };
     out += is_block(item) ? fmt::format("{}{}:\n{}", margin, printable(name), block_text(item, indent + 2))
-                          : fmt::format("{}{}: {}\n", margin, printable(name), scalar_text(item));
+                          : fmt::format("{}{}: {}\n", margin, printable(name), text());
   }
   return out.empty() ? margin + "none\n" : out;
 }

@@ -4,6 +4,7 @@
 
 #include <array>
 
+#include "dgx/core/time_text.h"
 #include "dgx/crypto/sha256.h"
 #include "dgx/manifest/fields.h"
 #include "dgx/manifest/statement.h"
@@ -78,6 +79,18 @@ void check_splits(json::Fields& in, const Policy& policy) {
   }
 }
 
+/// Turns windows that are written as durations, "7d", into milliseconds.
+Status read_durations(json::Object& policy) {
+  for (auto& [name, value] : policy) {
+    const std::string* const text = value.as_string();
+    if (text == nullptr || !name.ends_with("_ms")) continue;
+    const auto duration = parse_duration(*text);
+    if (!duration.ok()) return malformed(fmt::format("policy: {}: {}", name, duration.error().message));
+    value = json::Value(std::int64_t{std::chrono::milliseconds(*duration).count()});
+  }
+  return {};
+}
+
 }  // namespace
 
 std::span<const PolicyKey> policy_keys() { return kKeys; }
@@ -117,12 +130,13 @@ std::vector<Subject> LedgerPolicy::subjects() const {
 }
 
 Result<Policy> parse_policy_file(std::string_view text) {
-  DGX_TRY(const json::Value value, json::parse(text));
-  const json::Object* object = value.as_object();
+  DGX_TRY(json::Value value, json::parse(text));
+  json::Object* const object = value.as_object();
   if (object != nullptr && object->contains("payloadType")) {
     DGX_TRY(Signed<LedgerPolicy> statement, open_statement<LedgerPolicy>(text));
     return statement.body.policy;
   }
+  if (object != nullptr) DGX_CHECK(read_durations(*object));
   Policy out = standard_policy();
   json::Fields in(value, "policy");
   for (const PolicyKey& key : kKeys) {

@@ -9,6 +9,7 @@
 
 #include "bisect/dispute_turns.h"
 #include "dgx/core/text.h"
+#include "dgx/core/time_text.h"
 #include "dgx/protocol/verify.h"
 
 namespace dgx::jobs {

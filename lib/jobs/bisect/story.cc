@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <ctime>
 
 #include "dgx/core/text.h"
 
@@ -26,14 +25,6 @@ std::string Cast::of(const Digest& key_id) const {
 std::string sentence_case(std::string text) {
   if (text.starts_with("the ")) text.front() = 'T';
   return text;
-}
-
-std::string utc_text(std::int64_t milliseconds) {
-  const std::time_t seconds = milliseconds / 1000;
-  std::tm parts{};
-  ::gmtime_r(&seconds, &parts);
-  return fmt::format("{:04}-{:02}-{:02} {:02}:{:02}:{:02} UTC", parts.tm_year + 1900, parts.tm_mon + 1,
-                     parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec);
 }
 
 std::string_view words_of(Stretch::Mark mark) {

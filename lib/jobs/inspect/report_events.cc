@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "dgx/core/text.h"
+#include "dgx/core/time_text.h"
 #include "inspect/report_parts.h"
 
 namespace dgx::jobs {

@@ -9,6 +9,7 @@
 #include <system_error>
 
 #include "dgx/core/files.h"
+#include "dgx/core/time_text.h"
 #include "dgx/jobs/task_program.h"
 #include "dgx/manifest/trust.h"
 #include "settle/settle_files.h"

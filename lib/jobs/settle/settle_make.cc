@@ -5,6 +5,7 @@
 #include <array>
 #include <charconv>
 
+#include "dgx/core/time_text.h"
 #include "dgx/crypto/random.h"
 #include "dgx/jobs/ledger_name.h"
 #include "dgx/jobs/proof_files.h"
@@ -147,8 +148,12 @@ Result<const Recipe*> recipe_of(const std::string& name) {
 
 bool is_integer(std::string_view field) { return field == "amount" || field == "segment_milliseconds"; }
 
-Result<json::Value> integer_of(const std::string& text) {
+/// A number; of a time also a duration, "2h", which is turned into milliseconds.
+Result<json::Value> integer_of(const std::string& field, const std::string& text) {
   std::int64_t value = 0;
+  const bool is_time = field.ends_with("milliseconds");
+  if (const auto duration = parse_duration(text); is_time && duration.ok())
+    return json::Value(std::int64_t{std::chrono::milliseconds(*duration).count()});
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error == std::errc::result_out_of_range) return usage_error(fmt::format("{} is out of range", text));
   if (error != std::errc{} || end != text.data() + text.size())
@@ -175,7 +180,7 @@ Status set_field(const std::string& setting, json::Object& fields, std::vector<s
   if (std::find(set.begin(), set.end(), field) != set.end())
     return usage_error(fmt::format("--set: {}: is given twice", field));
   set.push_back(field);
-  auto value = is_integer(field)    ? integer_of(text)
+  auto value = is_integer(field)    ? integer_of(field, text)
                : field == "account" ? account_of(text)
                                     : Result<json::Value>(text);
   if (!value.ok()) return within("--set: " + field, std::move(value).error());

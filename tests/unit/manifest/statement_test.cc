@@ -305,6 +305,12 @@ TEST_CASE("a policy file names what it changes and keeps the other defaults") {
   expected.window_move_ms = 1000;
   CHECK(*policy == expected);
   CHECK(*parse_policy_file("{}") == standard_policy());
+  CHECK(parse_policy_file(R"({"window_move_ms":"1h30m","window_proof_ms":"7d"})")->window_move_ms ==
+        5'400'000);
+  CHECK(parse_policy_file(R"({"window_move_ms":"90"})").error().message ==
+        "policy: window_move_ms: '90' is not a time such as 1h30m, 45m, 90s or 2d");
+  CHECK(parse_policy_file(R"({"solver_bond":"7d"})").error().message ==
+        parse_policy_file(R"({"solver_bond":"x"})").error().message);
   CHECK(*parse_policy_file(seal(test::ledger_policy(), test::key(1))->envelope) == test::policy());
   CHECK(parse_policy_file(R"({"solver_bnod":5})").error().message == "policy: solver_bnod: unknown field");
   CHECK(parse_policy_file(R"({"sample_ppm":0})").error().message ==

@@ -55,8 +55,7 @@ struct OptionRow {
 [[nodiscard]] Status parse_value(const std::string& text, std::uint64_t& out);
 /// Accepts a finite decimal number.
 [[nodiscard]] Status parse_value(const std::string& text, double& out);
-/// Accepts days, hours, minutes and seconds in this order, of which any may be missing: "1h30m", "2d", "90s".
-/// From a second to 366 days.
+/// parse_duration() of core/time_text.h: "1h30m", "2d", "90s".
 [[nodiscard]] Status parse_value(const std::string& text, std::chrono::seconds& out);
 /// Numbers separated by commas, at least one.
 [[nodiscard]] Status parse_value(const std::string& text, std::vector<std::int64_t>& out);

@@ -39,8 +39,6 @@ class Cast {
 
 /// `text` as the beginning of a sentence: "The solver signed". A name keeps its letters.
 [[nodiscard]] std::string sentence_case(std::string text);
-/// "2026-11-22 14:03:07 UTC", of Unix milliseconds.
-[[nodiscard]] std::string utc_text(std::int64_t milliseconds);
 
 /// A property and its value: "samples", "60,000".
 struct Fact {

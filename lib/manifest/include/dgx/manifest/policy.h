@@ -74,7 +74,8 @@ struct PolicyKey {
 [[nodiscard]] Policy standard_policy();
 
 /// Parses a `--policy FILE`: a JSON object (any spacing) of some of the keys, where the others keep their
-/// defaults; or a signed policy. kMalformed names the key.
+/// defaults, and windows may be durations, "7d" (core/time_text.h); or a signed policy. kMalformed names the
+/// key.
 [[nodiscard]] Result<Policy> parse_policy_file(std::string_view text);
 
 }  // namespace dgx::manifest
