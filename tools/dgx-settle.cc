@@ -1,4 +1,5 @@
 // dgx-settle: a market's ledger, its money and its rules. dgx-settle(1).
+#include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <chrono>

@@ -1,12 +1,11 @@
 #pragma once
 
-#include <fmt/chrono.h>
-
 #include <charconv>
 #include <optional>
 #include <string>
 
 #include "dgx/cli/out.h"
+#include "dgx/core/time_text.h"
 
 namespace dgx::tools {
 
@@ -14,8 +13,7 @@ namespace dgx::tools {
 
 /// A time in Unix milliseconds; as text in UTC.
 [[nodiscard]] inline cli::Cell time_cell(std::int64_t milliseconds) {
-  const std::tm when = fmt::gmtime(static_cast<std::time_t>(milliseconds / 1000));
-  return {json::Value(milliseconds), fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}Z", when, milliseconds % 1000)};
+  return {json::Output(milliseconds), utc_text(milliseconds)};
 }
 
 /// A place of a table without a value.

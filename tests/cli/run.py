@@ -37,7 +37,7 @@ MASKS = {
     "digest": (r"\b[0-9a-f]{64}\b", "<digest>"),
     "brief": (r"\b[0-9a-f]{12}\b", "<brief>"),
     "signature": (r'"sig":"[A-Za-z0-9+/=]+"', '"sig":"<signature>"'),
-    "time": (r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "<time>"),
+    "time": (r"\b\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC", "<time>"),
     "seconds": (r"\b\d+(\.\d+)? (s|ms)\b", "<seconds>"),
     "version": (r"\b\d+\.\d+(\.\d+)*\b", "<version>"),
 }

@@ -288,6 +288,9 @@ Result<DisputeStanding> show_dispute(const ShowOptions& options, const JobContex
   }
   DisputeStory story =
       tell_dispute({transcript.game, transcript.moves, transcript.logged_ms, program.get()}, cast);
+  if (transcript.logged_ms.empty())
+    story.claims.emplace_back(
+        "When is not known: statements carry no dates, and no receipt of a ledger is in the transcript.");
   std::vector<DisputeStanding::Said> lines = lines_in_words(transcript);
   return DisputeStanding{std::move(transcript.game), std::move(lines), std::move(story),
                          static_cast<std::int64_t>(text.whole_lines.size()),

@@ -1,9 +1,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <ctime>
 #include <map>
 
+#include "dgx/core/time_text.h"
 #include "dgx/crypto/key_file.h"
 #include "dgx/jobs/task_files.h"
 #include "dgx/ledger/ledger.h"
@@ -103,14 +103,6 @@ Result<Description> describe_statement(const std::string& path, std::string_view
   return out;
 }
 
-std::string time_text(std::int64_t milliseconds) {
-  const std::time_t seconds = milliseconds / 1000;
-  std::tm parts{};
-  ::gmtime_r(&seconds, &parts);
-  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z", parts.tm_year + 1900, parts.tm_mon + 1,
-                     parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec, milliseconds % 1000);
-}
-
 /// A string field of a move's `say`; a move may say anything.
 std::string said_word(const json::Object& say, const char* key) {
   const auto found = say.find(key);
@@ -147,6 +139,17 @@ void add_about(const std::vector<std::string>& words, json::Output::Array& rows,
   columns.emplace_back("about");
 }
 
+/// Adds the column "logged", the times by receipts, to a table of statements if there are any.
+void add_logged(const std::vector<Digest>& ids, const std::map<Digest, std::string>& logged,
+                json::Output::Array& rows, std::vector<std::string>& columns) {
+  if (logged.empty()) return;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const auto found = logged.find(ids[i]);
+    rows[i].as_object()->emplace("logged", found == logged.end() ? "-" : found->second);
+  }
+  columns.emplace_back("logged");
+}
+
 json::Output::Object statement_row(const manifest::Signed<manifest::Body>& statement) {
   return {{"kind", manifest::name_of(manifest::kind_of(statement.body))},
           {"id", statement.id.hex()},
@@ -163,7 +166,7 @@ Result<Description> describe_ledger(const std::string& path, Recompute recompute
                    {"operator", log.operator_id().hex()},
                    {"entries", json_number(head.count)},
                    {"root", head.root.hex()},
-                   {"time", time_text(log.now())}},
+                   {"time", utc_text(log.now())}},
                   {},
                   {}};
   if (!log.torn.empty()) out.fields.push_back({"torn", log.torn});
@@ -173,7 +176,7 @@ Result<Description> describe_ledger(const std::string& path, Recompute recompute
     json::Output::Object row = statement_row(entry.statement);
     abouts.push_back(std::visit(DisputeWords{}, entry.statement.body));
     row.emplace("entry", json_number(static_cast<std::int64_t>(rows.size())));
-    row.emplace("time", time_text(entry.milliseconds));
+    row.emplace("time", utc_text(entry.milliseconds));
     rows.emplace_back(std::move(row));
   }
   std::vector<std::string> columns{"entry", "time", "kind", "id", "signer"};
@@ -188,6 +191,8 @@ Result<Description> describe_statements(const std::string& path, const std::stri
   DGX_TRY(const manifest::Trust trust, trust_of(context));
   json::Output::Array rows;
   std::vector<std::string> abouts;
+  std::vector<Digest> ids;
+  std::map<Digest, std::string> logged;  // times that receipts among them vouch for
   std::vector<manifest::Kind> kinds;
   for (const std::string_view line : program::lines_of(text)) {
     const auto statement = manifest::open_any(line);
@@ -196,11 +201,15 @@ Result<Description> describe_statements(const std::string& path, const std::stri
     DGX_TRY([[maybe_unused]] const auto word, trust.check(statement->key_id, place + ": the signer"));
     rows.emplace_back(statement_row(*statement));
     abouts.push_back(std::visit(DisputeWords{}, statement->body));
+    ids.push_back(statement->id);
     kinds.push_back(manifest::kind_of(statement->body));
+    if (const auto* receipt = std::get_if<manifest::Receipt>(&statement->body))
+      logged.emplace(receipt->statement, utc_text(receipt->milliseconds));
   }
   Description out{"statements", {{"count", json_number(static_cast<std::int64_t>(rows.size()))}}, {}, {}};
   std::vector<std::string> columns{"kind", "id", "signer"};
   add_about(abouts, rows, columns);
+  add_logged(ids, logged, rows, columns);
   out.fields.push_back({"statements", std::move(rows), std::move(columns)});
   if (std::find(kinds.begin(), kinds.end(), manifest::Kind::kChallenge) != kinds.end() &&
       kinds.front() == manifest::Kind::kTask) {
