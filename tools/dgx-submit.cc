@@ -19,9 +19,12 @@ void declare_task(cli::Command& command, jobs::SubmitOptions& options, cli::Need
   add("--data", "DATA.h5", options.data, "dataset bundle, from dgx-pack");
   add("--model", "SPEC|FILE.pt", options.model,
       "mlp:784-256-128-10 | resnet20 | gpt:layers=6,width=384,heads=6, or a TorchScript file");
+  command.suggest({"mlp:784-256-128-10", "resnet20", "gpt:layers=6,width=384,heads=6"});
   add("--loss", "LOSS", options.loss,
       "cross-entropy[:label-smoothing=0.1,ignore=255,weights=1/2/0.5] or mse");
+  command.suggest({"cross-entropy", "mse"});
   add("--optimizer", "SPEC", options.optimizer, "sgd:lr=0.1,momentum=0.9 | adam:lr=1e-3 | adamw:lr=3e-4");
+  command.suggest({"sgd:lr=0.1,momentum=0.9", "adam:lr=1e-3", "adamw:lr=3e-4"});
   add("--batch", "N", options.batch, "samples per step");
   command.option("--epochs", "N", options.epochs, "passes over the data");
   command.option("--steps", "N", options.steps, "number of steps, instead of epochs");

@@ -141,6 +141,7 @@ struct Train {
     command.option("--until", "STEP", options.until, "stop once this many steps are done");
     command.option("--max-time", "TIME", max_time, "stop after this time, such as 1h30m, and save the state");
     command.option("--keep", "all|every:N|last", options.keep, "checkpoints to keep");
+    command.suggest({"all", "every:10", "last"});
     command.wait(wait);
     command.option("--profile", "P.json", profile, "profile of a native task");
     command.flag("--profile-ops", options.profile_operations, "print the time and rate of every operation");
@@ -228,6 +229,7 @@ struct Prune {
     command.positional("RUN", options.run, "a run's folder");
     command.option("--keep", "every:N|last", options.keep,
                    "checkpoints to keep besides the first and the last");
+    command.suggest({"every:10", "last"});
     command.wait(options.wait);
   }
 

@@ -102,6 +102,11 @@ Command& Command::flag(std::string_view names, bool& value, std::string help) {
   return *this;
 }
 
+Command& Command::suggest(std::vector<std::string> words) {
+  rows_.back().suggestions = std::move(words);
+  return *this;
+}
+
 Command& Command::output(std::string& path, std::string value_name, Need need, std::string help) {
   const std::string default_text = path;
   add_value("--output,-o", std::move(value_name), path, std::move(help));

@@ -70,17 +70,27 @@ std::string function_name(const Tool& tool) {
   return out;
 }
 
+/// The words that a shell offers as an option's value.
+const std::vector<std::string>& words_for(const OptionRow& row) {
+  return row.choices.empty() ? row.suggestions : row.choices;
+}
+
+std::string bash_values(const OptionRow& row) {
+  std::vector<std::string> ways;
+  if (row.takes_file()) ways.emplace_back("compgen -f -- \"$word\"");
+  if (!words_for(row).empty())
+    ways.push_back(fmt::format("compgen -W '{}' -- \"$word\"", fmt::join(words_for(row), " ")));
+  return ways.empty() ? ":" : fmt::format("{}", fmt::join(ways, "; "));
+}
+
 std::string bash_value_cases(const std::vector<View>& views) {
   std::string out;
   for (const View& view : views) {
     for (const OptionRow& row : view.table.rows()) {
       if (row.positional() || row.form == Form::kFlag) continue;
-      const std::string words =
-          row.takes_file()      ? "compgen -f -- \"$word\""
-          : row.choices.empty() ? ":"
-                                : fmt::format("compgen -W '{}' -- \"$word\"", fmt::join(row.choices, " "));
       for (const std::string& name : row.names) {
-        out += fmt::format("    '{}:{}') mapfile -t COMPREPLY < <({}); return;;\n", view.name, name, words);
+        out += fmt::format("    '{}:{}') mapfile -t COMPREPLY < <({}); return;;\n", view.name, name,
+                           bash_values(row));
       }
     }
   }
@@ -118,9 +128,14 @@ std::string zsh_action(const OptionRow& row) {
   if (row.form == Form::kFlag) return "";
   std::string title = row.value_name;
   std::replace(title.begin(), title.end(), ':', ' ');
-  const std::string action = row.takes_file()      ? "_files"
-                             : row.choices.empty() ? " "
-                                                   : fmt::format("({})", fmt::join(row.choices, " "));
+  std::string words = fmt::format("{}", fmt::join(words_for(row), " "));
+  for (std::size_t at = words.find(':'); at != std::string::npos; at = words.find(':', at + 2))
+    words.insert(at, "\\");
+  const std::string action = row.takes_file() && !words.empty()
+                                 ? fmt::format("{{compadd -- {}; _files}}", words)
+                             : row.takes_file() ? "_files"
+                             : words.empty()    ? " "
+                                                : fmt::format("({})", words);
   return fmt::format(":{}:{}", title, action);
 }
 
@@ -170,7 +185,7 @@ std::string fish_option(const Tool& tool, const OptionRow& row, const std::strin
                                   : fmt::format(" -s {}", name.substr(1));
   }
   if (row.form != Form::kFlag) out += row.takes_file() ? " -r -F" : " -x";
-  if (!row.choices.empty()) out += fmt::format(" -a '{}'", fmt::join(row.choices, " "));
+  if (!words_for(row).empty()) out += fmt::format(" -a '{}'", fmt::join(words_for(row), " "));
   return out + fmt::format(" -d {}\n", shell_word(row.help));
 }
 

@@ -12,16 +12,23 @@ namespace {
 
 using Form = OptionRow::Form;
 
-constexpr std::size_t kHelpColumn = 28;
-constexpr std::size_t kLineWidth = 100;
+constexpr int kMostColumns = 100;
 
 constexpr std::string_view kExitCodes =
     "Exit codes: 0 done or accepted, 1 refuted, 2 wrong usage, 3 inconclusive, 65 malformed input, 66 "
-    "missing input,\n"
-    "69 locked, 70 internal error, 73 cannot create output, 74 I/O error, 75 interrupted and resumable,\n"
-    "76 not allowed now, 77 not authorised.\n";
+    "missing input, 69 locked, 70 internal error, 73 cannot create output, 74 I/O error, 75 interrupted and "
+    "resumable, 76 not allowed now, 77 not authorised.";
 
-/// Breaks `text` into lines of at most kLineWidth columns, at spaces; lines after the first begin at
+/// The width of help: that of the screen, within what is easy to read.
+std::size_t line_columns() {
+  static const int columns = std::clamp(Out::screen(kMostColumns).columns, 30, kMostColumns);
+  return static_cast<std::size_t>(columns);
+}
+
+/// The column in which the meaning of options begins; on a narrow screen below the options.
+std::size_t help_column() { return line_columns() < 72 ? 8 : 28; }
+
+/// Breaks `text` into lines of at most line_columns(), at spaces; lines after the first begin at
 /// `indent`.
 std::string wrapped(std::string_view text, std::size_t indent) {
   std::string out;
@@ -29,7 +36,7 @@ std::string wrapped(std::string_view text, std::size_t indent) {
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t end = std::min(text.find(' ', at), text.size());
     const std::string_view word = text.substr(at, end - at);
-    if (column > indent && column + 1 + word.size() > kLineWidth) {
+    if (column > indent && column + 1 + word.size() > line_columns()) {
       out += "\n" + std::string(indent, ' ');
       column = indent;
     } else if (at > 0) {
@@ -63,9 +70,10 @@ std::string option_line(const OptionRow& row) {
   std::string right = row.help;
   const bool shows_default = !row.default_text.empty() && row.need == Need::kOptional;
   if (shows_default) right += fmt::format(" (default: {})", row.default_text);
-  const std::string gap = left.size() + 4 > kHelpColumn ? "\n" + std::string(kHelpColumn, ' ')
-                                                        : std::string(kHelpColumn - left.size() - 2, ' ');
-  return fmt::format("  {}{}{}\n", left, gap, wrapped(right, kHelpColumn));
+  const std::size_t column = help_column();
+  const std::string gap =
+      left.size() + 4 > column ? "\n" + std::string(column, ' ') : std::string(column - left.size() - 2, ' ');
+  return fmt::format("  {}{}{}\n", left, gap, wrapped(right, column));
 }
 
 std::string option_lines(const Command& command, bool common) {
@@ -149,7 +157,7 @@ std::string help_text(const Tool& tool, const Tool::Entry* entry) {
   if (own && !command.text().empty()) out += fmt::format("\n{}\n", wrapped(command.text(), 0));
   if (whole && !own) out += fmt::format("\n{} COMMAND --help describes one command.\n", tool.name());
   out += "\nOptions of every program:\n" + option_lines(command, true);
-  return out + fmt::format("\n{}See man {}.\n", kExitCodes, tool.name());
+  return out + fmt::format("\n{}\nSee man {}.\n", wrapped(kExitCodes, 0), tool.name());
 }
 
 }  // namespace dgx::cli

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <limits>
 
+#include "dgx/cli/command.h"
 #include "dgx/cli/signals.h"
 #include "progress_bar.h"
 #include "text_form.h"
@@ -53,6 +54,14 @@ bool asks_for_utf8() {
     return locale.find("utf-8") != std::string::npos || locale.find("utf8") != std::string::npos;
   }
   return false;
+}
+
+/// $COLUMNS, if it is a width.
+std::optional<int> asked_columns() {
+  const char* const text = std::getenv("COLUMNS");
+  int columns = 0;
+  if (text == nullptr || !parse_value(text, columns).ok() || columns < 1) return std::nullopt;
+  return columns;
 }
 
 std::string spaced(std::string_view name) {
@@ -233,10 +242,10 @@ void Out::error(const Error& error) {
 
 Progress& Out::progress() { return *progress_; }
 
-Out::Screen Out::screen() {
+Out::Screen Out::screen(int otherwise) {
   winsize size{};
   const bool known = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
-  return {known ? size.ws_col : 80, asks_for_utf8()};
+  return {asked_columns().value_or(known ? size.ws_col : otherwise), asks_for_utf8()};
 }
 
 JobContext Out::context(const StopFlag& stop) {

@@ -34,6 +34,8 @@ struct OptionRow {
   std::string help;
   std::string default_text;          ///< empty: none
   std::vector<std::string> choices;  ///< empty: any value
+  /// Values that shells offer, where any other may be given.
+  std::vector<std::string> suggestions = {};
   Need need = Need::kOptional;
   bool common = false;  ///< every program has it
   bool given = false;   ///< set by the parser
@@ -109,6 +111,9 @@ class Command {
     row.choices = std::move(words);
     return *this;
   }
+
+  /// Values that shells offer for the last option declared, which also takes others.
+  Command& suggest(std::vector<std::string> words);
 
   /// -o FILE. With kOptional, `path` keeps its value, usually "-", when the option is not given.
   Command& output(std::string& path, std::string value_name, Need need,

@@ -106,13 +106,13 @@ class Out {
 
   [[nodiscard]] const Common& common() const { return common_; }
   [[nodiscard]] Clobber clobber() const { return common_.force ? Clobber::kReplace : Clobber::kRefuse; }
-  /// The screen behind standard output: its columns (80 if it is not a terminal), and whether the locale is
-  /// UTF-8.
+  /// The screen behind standard output: its columns, which are $COLUMNS if that is set, else the terminal's
+  /// or, without one, `otherwise`; and whether the locale is UTF-8.
   struct Screen {
     int columns = 80;
     bool unicode = false;
   };
-  [[nodiscard]] static Screen screen();
+  [[nodiscard]] static Screen screen(int otherwise = 80);
   /// A bar with rate and remaining time on a terminal, lines elsewhere, nothing with -q. Its notes and
   /// warnings are note() and warning().
   [[nodiscard]] Progress& progress();
