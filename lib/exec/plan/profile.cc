@@ -28,10 +28,17 @@ double bytes_of_operation(const Operation& operation, const program::Program& pr
   return bytes;
 }
 
-/// The part of a form in parentheses: "2048×384×1536", "2 operations".
-std::string bare(const std::string& form) {
-  const std::size_t begin = form.find('(');
-  return begin == std::string::npos ? "" : form.substr(begin + 1, form.size() - begin - 2);
+/// What stands in a form's parentheses: "2048×384×1536"; with commas between, if there are several:
+/// "2 operations, 2048×384×1536".
+std::string bare(std::string_view form) {
+  std::string out;
+  for (std::size_t begin = form.find('('); begin != std::string_view::npos; begin = form.find('(')) {
+    const std::size_t end = form.find(')', begin);
+    if (!out.empty()) out += ", ";
+    out += form.substr(begin + 1, end - begin - 1);
+    form.remove_prefix(end + 1);
+  }
+  return out;
 }
 
 }  // namespace

@@ -138,6 +138,23 @@ TEST_CASE("a profile tells of every operation what it takes, and changes no bit"
   }
 }
 
+TEST_CASE("a profile gives the form of every part of an operation, and no half of a bracket") {
+  Network network;
+  network.sizes = {320, 48, 3};
+  const auto program = network.step_program();
+  const auto executor = executor_of(program, network, Samples(network), 1);
+  REQUIRE(executor->load(*program::initial_state(*program, test::kSeed)).ok());
+  REQUIRE(executor->start_profile().ok());
+  REQUIRE(executor->step().ok());
+  bool has_two_parts = false;
+  for (const OperationProfile& operation : executor->profile().operations) {
+    INFO(operation.kind << " " << operation.form);
+    CHECK(operation.form.find_first_of("()") == std::string::npos);
+    has_two_parts |= operation.kind == "product with maps" && operation.form.find(" operations, ") < 4;
+  }
+  CHECK(has_two_parts);
+}
+
 TEST_CASE("a fused step gives the bits of the definition for every optimiser, loss and clipping") {
   for (const char* optimizer :
        {"sgd:lr=0.1", "sgd:lr=0.1,weight-decay=5e-4", "sgd:lr=0.1,momentum=0.9,nesterov", "adam:lr=1e-3",
