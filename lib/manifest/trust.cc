@@ -62,6 +62,10 @@ Result<Trust> Trust::load(const std::string& path) {
 
 void Trust::add(const Digest& key_id, std::string name) {
   given_ = true;
+  const bool is_taken = !name.empty() && std::any_of(names_.begin(), names_.end(), [&](const auto& other) {
+    return other.second == name && other.first != key_id;
+  });
+  if (is_taken) name += " " + key_id.brief();
   names_.emplace(key_id, std::move(name));
 }
 

@@ -11,7 +11,7 @@ namespace dgx::jobs {
 namespace {
 
 /// Adds the losses that the index commits to, for a run without a log.
-Status add_committed_losses(const std::string& run, Curve& curve) {
+Status add_committed_losses(const std::string& run, StepCurve& curve) {
   DGX_TRY(const bundle::RunReader reader, bundle::RunReader::open(run));
   auto step = static_cast<double>(reader.index().checkpoints.front().step);
   for (const float loss : reader.index().losses) curve.add(++step, static_cast<double>(loss));
@@ -20,7 +20,7 @@ Status add_committed_losses(const std::string& run, Curve& curve) {
 
 }  // namespace
 
-void Curve::add(double step, double value) {
+void StepCurve::add(double step, double value) {
   if (!std::isfinite(value)) return;
   steps.push_back(step);
   values.push_back(value);
@@ -28,7 +28,7 @@ void Curve::add(double step, double value) {
 
 Result<RunCurves> read_curves(const std::string& run) {
   RunCurves curves;
-  const auto into = [](Curve& curve) {
+  const auto into = [](StepCurve& curve) {
     return [&curve](LogRow row) { return curve.add(row[kStepColumn], row[kLossColumn]), true; };
   };
   DGX_CHECK(read_log(run, kTrainingFormat, into(curves.loss)));
@@ -42,7 +42,7 @@ Result<RunCurves> read_curves(const std::string& run) {
   return curves;
 }
 
-std::vector<Bin> binned(const Curve& curve, const Axis& axis, std::size_t columns) {
+std::vector<Bin> binned(const StepCurve& curve, const Axis& axis, std::size_t columns) {
   std::vector<Bin> out;
   std::size_t count = 0;  // numbers in the last bin; until it is complete, its mean holds their sum
   const auto complete = [&] {

@@ -12,7 +12,7 @@
 namespace dgx::jobs {
 
 /// Finite numbers, each with its step, in the order of the steps.
-struct Curve {
+struct StepCurve {
   std::vector<double> steps;
   std::vector<double> values;
 
@@ -22,8 +22,8 @@ struct Curve {
 
 /// The curves of a run so far.
 struct RunCurves {
-  Curve loss;  ///< not empty
-  Curve validation;
+  StepCurve loss;  ///< not empty
+  StepCurve validation;
   BestRow best;  ///< the lowest validation
 };
 
@@ -38,7 +38,7 @@ struct Bin {
 
 /// Distributes a curve over columns: the first is at `axis.low`, the last at `axis.high`. Columns without a
 /// number have no bin.
-[[nodiscard]] std::vector<Bin> binned(const Curve& curve, const Axis& axis, std::size_t columns);
+[[nodiscard]] std::vector<Bin> binned(const StepCurve& curve, const Axis& axis, std::size_t columns);
 
 /// The axis of steps for both curves.
 [[nodiscard]] Axis step_axis(const RunCurves& curves, int ticks);

@@ -82,7 +82,7 @@ std::string loss_line(const std::vector<Bin>& bins, const Scale& scale) {
 }
 
 std::string validation_line(const RunCurves& curves, const Scale& scale) {
-  const Curve& curve = curves.validation;
+  const StepCurve& curve = curves.validation;
   if (curve.empty()) return {};
   std::string points, marks;
   for (std::size_t i = 0; i < curve.steps.size(); ++i) {

@@ -78,7 +78,7 @@ class Canvas {
 int place_of(double place, int count) { return static_cast<int>(std::lround(place * (count - 1))); }
 
 /// The axis for the losses drawn: means of columns, and validations.
-Axis loss_axis(const std::vector<Bin>& bins, const Curve& validation, int ticks) {
+Axis loss_axis(const std::vector<Bin>& bins, const StepCurve& validation, int ticks) {
   double low = bins.front().mean, high = low;
   const auto take = [&](double value) { low = std::min(low, value), high = std::max(high, value); };
   for (const Bin& bin : bins) take(bin.mean);

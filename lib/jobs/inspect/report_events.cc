@@ -126,8 +126,10 @@ void add_checks_of_game(const Evidence& evidence, const ToldGame& told, std::vec
   out.push_back({"Judges it again from its moves, without a model or data, and compares the ruling.",
                  fmt::format("dgx-referee {} --check {}{}", transcript, ruling_of(evidence, told),
                              is_chunk ? " --operator OPERATOR.pub.pem" : "")});
-  out.push_back({"The same with none of dgx's programs: openssl, sha256sum and Python.",
-                 fmt::format("sh examples/audit.sh {}", transcript)});
+  out.push_back(
+      {"The same with none of dgx's programs: openssl, sha256sum and Python. A package installs the script "
+       "below /usr/share/doc/dgx.",
+       fmt::format("sh examples/audit.sh {}", transcript)});
 }
 
 }  // namespace

@@ -51,11 +51,13 @@ Curve curve_of(const GivenRun& run) {
     const std::size_t end = std::min(losses.size(), at + bucket);
     double sum = 0;
     for (std::size_t i = at; i < end; ++i) sum += static_cast<double>(losses[i]);
-    if (std::isfinite(sum)) out.values.push_back(sum / static_cast<double>(end - at));
+    out.values.push_back(std::isfinite(sum) ? sum / static_cast<double>(end - at) : std::nan(""));
   }
   if (!losses.empty())
     out.words = fmt::format("from {:.4g} in step {} to {:.4g} in step {}", losses.front(),
                             grouped(out.first_step), losses.back(), grouped(out.end_step - 1));
+  if (std::any_of(out.values.begin(), out.values.end(), [](double value) { return std::isnan(value); }))
+    out.words += ", not finite in between";
   return out;
 }
 
@@ -186,7 +188,8 @@ std::vector<Curve> curves_of(const Evidence& evidence) {
   std::vector<Curve> out;
   for (const GivenRun& run : evidence.runs) {
     Curve curve = curve_of(run);
-    if (!curve.values.empty()) out.push_back(std::move(curve));
+    const auto is_finite = [](double value) { return std::isfinite(value); };
+    if (std::any_of(curve.values.begin(), curve.values.end(), is_finite)) out.push_back(std::move(curve));
   }
   return out;
 }

@@ -84,6 +84,7 @@ std::pair<double, double> range_of(const std::vector<Curve>& curves) {
   double most = -INFINITY;
   for (const Curve& curve : curves) {
     for (const double value : curve.values) {
+      if (!std::isfinite(value)) continue;
       least = std::min(least, value);
       most = std::max(most, value);
     }
@@ -98,6 +99,25 @@ void line(Page& page, double x1, double y1, double x2, double y2) {
 
 void label(Page& page, double x, double y, const std::string& anchor, const std::string& words) {
   page.element("text", words, {{"x", px(x)}, {"y", px(y)}, {"text-anchor", anchor}});
+}
+
+/// The points of a curve as a picture has them: a list for each part of it between two gaps.
+template <class X, class Y>
+std::vector<std::string> parts_of(const Curve& curve, const X& x_of, const Y& y_of) {
+  std::vector<std::string> out(1);
+  const double span =
+      static_cast<double>(curve.end_step - curve.first_step) / static_cast<double>(curve.values.size());
+  for (std::size_t k = 0; k < curve.values.size(); ++k) {
+    const double step = static_cast<double>(curve.first_step) + (static_cast<double>(k) + 0.5) * span;
+    if (!std::isfinite(curve.values[k])) {
+      if (!out.back().empty()) out.emplace_back();
+      continue;
+    }
+    out.back() +=
+        fmt::format("{}{:.1f},{:.1f}", out.back().empty() ? "" : " ", x_of(step), y_of(curve.values[k]));
+  }
+  if (out.back().empty()) out.pop_back();
+  return out;
 }
 
 void curves_picture(Page& page, const std::vector<Curve>& curves) {
@@ -124,15 +144,8 @@ void curves_picture(Page& page, const std::vector<Curve>& curves) {
   label(page, kMargin, kCurveHeight - 8, "start", "step 0");
   label(page, right, kCurveHeight - 8, "end", "step " + grouped(last_step));
   for (std::size_t i = 0; i < curves.size(); ++i) {
-    const Curve& curve = curves[i];
-    std::string points;
-    const double span =
-        static_cast<double>(curve.end_step - curve.first_step) / static_cast<double>(curve.values.size());
-    for (std::size_t k = 0; k < curve.values.size(); ++k) {
-      const double step = static_cast<double>(curve.first_step) + (static_cast<double>(k) + 0.5) * span;
-      points += fmt::format("{}{:.1f},{:.1f}", k == 0 ? "" : " ", x_of(step), y_of(curve.values[k]));
-    }
-    page.element("polyline", "", {{"class", fmt::format("curve curve{}", i)}, {"points", points}});
+    for (const std::string& points : parts_of(curves[i], x_of, y_of))
+      page.element("polyline", "", {{"class", fmt::format("curve curve{}", i)}, {"points", points}});
   }
   close_picture(page, words);
 }

@@ -49,7 +49,7 @@ TEST_CASE("an axis has a place for every number, and few ticks, whatever its ran
 }
 
 TEST_CASE("a column shows the least, the mean and the greatest of its steps") {
-  Curve curve;
+  StepCurve curve;
   for (int step = 1; step <= 100; ++step) curve.add(step, step % 2 == 0 ? 1 : 3);
   curve.add(101, std::nan(""));
   const auto bins = binned(curve, linear_axis(0, 100, 5), 11);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <cmath>
 
 namespace dgx::jobs {
 namespace {
@@ -41,6 +42,21 @@ std::size_t count(std::string_view text, std::string_view part) {
 }
 
 }  // namespace
+
+TEST_CASE("a curve has a gap where a loss is not finite, and its other points stay where they are") {
+  Story whole;
+  whole.curves = {{"run", {4, 3, 2, 1}, 0, 4, "falling"}};
+  Story cut = whole;
+  cut.curves[0].values[1] = std::nan("");
+  const std::string page = print_page(cut);
+  CHECK(count(print_page(whole), "<polyline") == 1);
+  CHECK(count(page, "<polyline") == 2);
+  CHECK(count(page, "nan,") == 0);
+  const std::string last = print_page(whole);
+  const std::size_t end = last.find('"', last.find("points=\"") + 8);
+  const std::string point = last.substr(last.rfind(' ', end), end - last.rfind(' ', end));
+  CHECK(count(page, point + "\"") == 1);
+}
 
 TEST_CASE("a page shows hostile text and obeys none of it") {
   const std::string page = print_page(hostile_story());

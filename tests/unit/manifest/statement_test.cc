@@ -328,6 +328,15 @@ TEST_CASE("the policy's table is sorted, and its defaults are in range") {
   }
 }
 
+TEST_CASE("two keys never have one name") {
+  Trust trust;
+  trust.add(test::key_id(1), "alice");
+  trust.add(test::key_id(2), "alice");
+  trust.add(test::key_id(1), "bob");  // of two names of a key the first counts
+  CHECK(trust.names().at(test::key_id(1)) == "alice");
+  CHECK(trust.names().at(test::key_id(2)) == "alice " + test::key_id(2).brief());
+}
+
 TEST_CASE("trust accepts whom it names and nobody else") {
   const Trust nobody;
   CHECK(*nobody.check(test::key_id(1), "task") == "self-asserted");

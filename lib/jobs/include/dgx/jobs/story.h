@@ -103,11 +103,11 @@ struct DisputeStory {
   std::vector<Fact> ids;         ///< whole digests, for those who look things up
 };
 
-/// One curve: values by step, thinned to at most kMaxPoints means of neighbours.
+/// One curve: values by step, thinned to at most kMaxPoints means of neighbours, at least one of them finite.
 struct Curve {
   static constexpr std::size_t kMaxPoints = 400;
   std::string name;
-  std::vector<double> values;  ///< finite
+  std::vector<double> values;  ///< a NaN is a gap, where a number is not finite
   std::int64_t first_step = 0;
   std::int64_t end_step = 0;
   std::string words;  ///< the curve for those who cannot see it: "from 2.30 at step 0 to 0.09 at step 4,686"

@@ -24,8 +24,8 @@ class Trust {
 
   [[nodiscard]] bool given() const { return given_; }
   void add(const Digest& key_id, std::string name = {});
-  /// Names by key id: at most kMaxName bytes of printable ASCII, another byte as '?'; empty for a key that
-  /// was added without one.
+  /// Names by key id: at most kMaxName bytes of printable ASCII of the file's, another byte as '?', and the
+  /// first digits of the key where another key has that name; empty for a key that was added without one.
   [[nodiscard]] const std::map<Digest, std::string>& names() const { return names_; }
   static constexpr std::size_t kMaxName = 40;
   /// "trusted" or "self-asserted"; kUnauthorised, naming `what`, if identities were given and this is not
