@@ -10,6 +10,14 @@ namespace {
 
 using namespace dgx;
 
+/// The options that name two arrays in a file; `word` is what the file calls the name of an array.
+template <class Source>
+void declare_arrays(cli::Command& command, Source& source, const std::string& value,
+                    const std::string& word) {
+  command.required("--x", value, source.x, word + " of the samples");
+  command.required("--y", value, source.y, word + " of labels or targets");
+}
+
 void declare_source(cli::Command& command, jobs::CsvSource& source) {
   command.positional("FILE", source.file, "a table as text, one sample per line");
   command.required("--label", "COLUMN", source.table.label,
@@ -38,20 +46,17 @@ void declare_source(cli::Command& command, jobs::NpySource& source) {
 
 void declare_source(cli::Command& command, jobs::NpzSource& source) {
   command.positional("FILE", source.file, "NPZ archive, as numpy.savez writes it");
-  command.required("--x", "NAME", source.x, "name of the array of the samples");
-  command.required("--y", "NAME", source.y, "name of the array of labels or targets");
+  declare_arrays(command, source, "NAME", "name of the array");
 }
 
 void declare_source(cli::Command& command, jobs::SafetensorsSource& source) {
   command.positional("FILE", source.file, "a safetensors file");
-  command.required("--x", "NAME", source.x, "name of the tensor of the samples");
-  command.required("--y", "NAME", source.y, "name of the tensor of labels or targets");
+  declare_arrays(command, source, "NAME", "name of the tensor");
 }
 
 void declare_source(cli::Command& command, jobs::Hdf5Source& source) {
   command.positional("FILE", source.file, "any HDF5 file");
-  command.required("--x", "PATH", source.x, "path of the dataset of the samples inside it");
-  command.required("--y", "PATH", source.y, "path of the dataset of labels or targets");
+  declare_arrays(command, source, "PATH", "path inside it of the dataset");
 }
 
 void declare_source(cli::Command& command, jobs::TokensSource& source) {
