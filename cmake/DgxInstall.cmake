@@ -37,7 +37,7 @@ install(CODE "execute_process(COMMAND ${CMAKE_OBJCOPY} --strip-debug --enable-de
   \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/lib/libdgx.a\" COMMAND_ERROR_IS_FATAL ANY)" COMPONENT dev EXCLUDE_FROM_ALL)
 foreach(folder core crypto kernels/ref kernels/cuda merkle bundle program exec manifest ledger protocol jobs)
   install(DIRECTORY lib/${folder}/include/ DESTINATION include COMPONENT dev EXCLUDE_FROM_ALL PATTERN jobs/submit.h EXCLUDE
-    PATTERN jobs/pack.h EXCLUDE)
+    PATTERN jobs/pack.h EXCLUDE PATTERN bundle/pack_sources.h EXCLUDE)
 endforeach()
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/dgxConfigVersion.cmake COMPATIBILITY ExactVersion)
 set(config_folder lib/cmake/dgx)

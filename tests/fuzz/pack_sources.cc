@@ -3,7 +3,7 @@
 
 #include <zlib.h>
 
-#include "dgx/bundle/sources.h"
+#include "dgx/bundle/pack_sources.h"
 #include "formats/image.h"
 #include "scratch.h"
 #include "target.h"

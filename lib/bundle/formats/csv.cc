@@ -11,7 +11,7 @@
 
 #include "class_names.h"
 #include "dgx/bundle/format.h"
-#include "dgx/bundle/sources.h"
+#include "dgx/bundle/pack_sources.h"
 #include "dgx/core/checked.h"
 #include "inflate.h"
 #include "table_text.h"

@@ -9,7 +9,7 @@
 
 #include "class_names.h"
 #include "dgx/bundle/format.h"
-#include "dgx/bundle/sources.h"
+#include "dgx/bundle/pack_sources.h"
 #include "dgx/core/files.h"
 #include "dgx/core/parallel.h"
 #include "image.h"

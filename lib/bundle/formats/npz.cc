@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "dgx/bundle/format.h"
-#include "dgx/bundle/sources.h"
+#include "dgx/bundle/pack_sources.h"
 #include "npy.h"
 
 // numpy.savez writes a zip archive with a member NAME.npy for each array, stored or deflated. libzip unpacks

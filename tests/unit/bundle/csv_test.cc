@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "dgx/bundle/sources.h"
+#include "dgx/bundle/pack_sources.h"
 #include "formats/table_text.h"
 #include "support.h"
 

@@ -11,8 +11,8 @@
 
 /// Readers of users' own data files. Each keeps the source's element type if it is one of ours, widens other
 /// types without loss (other integers to i64, f16 and bf16 to f32, bool to u8), and refuses with a hint
-/// whatever would lose bits. All check sizes before allocating, and all but images refuse trailing bytes.
-/// kMissing, kIo, kMalformed with a position.
+/// whatever would lose bits. All check sizes before allocating and refuse trailing bytes. kMissing, kIo,
+/// kMalformed with a position.
 namespace dgx::bundle {
 
 /// The choice whether f64 is refused, or each number rounded to the nearest binary32, ties to even.
@@ -40,10 +40,6 @@ struct Samples {
 /// structures.
 [[nodiscard]] Result<BulkTensor> read_npy(const std::string& path, const Reading& reading = {});
 
-/// One array of an NPZ archive (numpy.savez, numpy.savez_compressed) by its name, without ".npy".
-[[nodiscard]] Result<BulkTensor> read_npz(const std::string& path, const std::string& name,
-                                          const Reading& reading = {});
-
 /// One dataset of any HDF5 file by its path inside: numbers of any byte order, deflate, shuffle and
 /// fletcher32 allowed. Refused: u64, external and soft links, virtual datasets, external storage.
 [[nodiscard]] Result<BulkTensor> read_hdf5(const std::string& file, const std::string& path,
@@ -68,27 +64,5 @@ enum class TokenFile { kNpy, kU16, kU32 };
 /// read_tokens() of a file's bytes: u8.
 [[nodiscard]] Result<Samples> read_text(const std::string& path, std::int64_t context,
                                         const Reading& reading = {});
-
-/// Options for reading a table as text; dgx-pack(1), "Sources".
-struct TableReading {
-  char delimiter = ',';
-  bool header = false;  ///< the first line has the columns' names
-  std::string label;    ///< name or number, from 1, of the column that is y
-  std::string columns;  ///< columns of x: names, numbers, ranges; empty: all but the label
-  DType dtype = DType::kF32;
-  /// The words that labels may be, in the order of their numbers; empty: those in the file.
-  std::vector<std::string> classes = {};
-};
-
-/// A table as text, one sample per line. Reads the file twice; of one of reading.bulk_bytes or more, a line
-/// at a time is in memory. kUsage if a column that is asked for does not exist.
-[[nodiscard]] Result<Samples> read_csv(const std::string& path, const TableReading& table,
-                                       const Reading& reading = {});
-
-/// A folder with a folder of PNG and JPEG files for each class: x is u8[samples, channels, height, width], y
-/// i64[samples]. `classes` are the folders' names in the order of their numbers; if it is empty, they are
-/// sorted by their bytes. Decodes on `threads` threads; neither the result nor the error depends on them.
-[[nodiscard]] Result<Samples> read_images(const std::string& folder, const std::vector<std::string>& classes,
-                                          int threads, const Reading& reading = {});
 
 }  // namespace dgx::bundle

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "dgx/bundle/dataset.h"
-#include "dgx/bundle/sources.h"
+#include "dgx/bundle/pack_sources.h"
 #include "dgx/bundle/transforms.h"
 #include "dgx/core/job_context.h"
 #include "dgx/core/result.h"
@@ -15,7 +15,7 @@
 namespace dgx::jobs {
 
 // Sources of samples: one form for each command of dgx-pack(1). A new source is a form here, its reader in
-// dgx/bundle/sources.h, and its read() in pack.cc.
+// dgx/bundle/sources.h or pack_sources.h, and its read() in pack.cc.
 
 struct IdxSource {
   std::string images, labels;
