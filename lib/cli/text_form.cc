@@ -34,6 +34,14 @@ std::string shortened(const std::string& text) {
                      grouped(static_cast<std::int64_t>(text.size())));
 }
 
+/// A value that is no block, as its name says: a number of milliseconds with the time that it is, a shape in
+/// brackets.
+std::string value_text(std::string_view name, const json::Value& value) {
+  if (const std::int64_t* const number = value.as_int()) return with_time(name, *number);
+  const json::Array* const array = value.as_array();
+  return array != nullptr && name == "shape" ? shortened(value.dump()) : scalar_text(value);
+}
+
 }  // namespace
 
 std::string with_decimal(std::string_view text) {
@@ -75,10 +83,8 @@ std::string block_text(const json::Output& value, int indent) {
     return out;
   }
   for (const auto& [name, item] : *value.as_object()) {
-    const std::int64_t* const number = item.as_int();
-    const auto text = [&] { return number != nullptr ? with_time(name, *number) : scalar_text(item); };
     out += is_block(item) ? fmt::format("{}{}:\n{}", margin, printable(name), block_text(item, indent + 2))
-                          : fmt::format("{}{}: {}\n", margin, printable(name), text());
+                          : fmt::format("{}{}: {}\n", margin, printable(name), value_text(name, item));
   }
   return out.empty() ? margin + "none\n" : out;
 }

@@ -13,6 +13,23 @@ TEST_CASE("a number in hex has its decimal beside it") {
   CHECK(scalar_text(json::Value("0x3f800000")) == "0x3f800000 (1)");
 }
 
+TEST_CASE("milliseconds are told as the duration or the time that they are, where their name says so") {
+  CHECK(with_time("window_proof_ms", 604'800'000) == "604800000 (7 d)");
+  CHECK(with_time("segment_milliseconds", 90'000) == "90000 (1 min 30 s)");
+  CHECK(with_time("segment_milliseconds", 999) == "999");
+  CHECK(with_time("milliseconds", 1'795'356'187'999) == "1795356187999 (2026-11-22 14:03:07 UTC)");
+  CHECK(with_time("segment_milliseconds", 1'795'356'187'999) == "1795356187999");
+  CHECK(with_time("steps", 604'800'000) == "604800000");
+}
+
+TEST_CASE("a shape is told as a list, also one without dimensions") {
+  const json::Object told{{"other", json::Array{}},
+                          {"shape", json::Array{28, 28}},
+                          {"y", json::Object{{"shape", json::Array{}}}}};
+  CHECK(block_text(told, 0) == "other: none\nshape: [28,28]\ny:\n  shape: []\n");
+  CHECK(block_text(json::Object{{"shape", json::Array{"\u202e"}}}, 0).find("\u202e") == std::string::npos);
+}
+
 TEST_CASE("columns of numbers end at the right") {
   const Table table{{"index", "digest", "agrees"}, {{3, "ab", true}, {1200, "abcdef", false}}};
   CHECK(table_text(table, 2) ==
