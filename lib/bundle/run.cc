@@ -317,9 +317,12 @@ Result<StoredState> RunReader::state(std::int64_t checkpoint, Check check, Effor
   }
   const Checkpoint& wanted = index_.checkpoints[static_cast<std::size_t>(checkpoint)];
   const std::string path = checkpoint_path(folder_, wanted);
-  if (!wanted.kept) {
-    return Error{ErrorCode::kMissing, fmt::format("{}: checkpoint {} was not kept", folder_, checkpoint),
-                 fmt::format("recompute it from checkpoint {}", nearest_kept(checkpoint))};
+  if (!has(checkpoint)) {
+    const std::int64_t base = nearest_kept(checkpoint);
+    return Error{ErrorCode::kMissing,
+                 wanted.kept ? path + ": is not there"
+                             : fmt::format("{}: checkpoint {} was not kept", folder_, checkpoint),
+                 has(base) ? fmt::format("recompute it from checkpoint {}", base) : ""};
   }
   DGX_TRY(StoredState stored, read_state(path, check, effort));
   if (stored.digests.state == wanted.digest) return stored;
@@ -336,9 +339,14 @@ Result<std::int64_t> RunReader::checkpoint_at(std::int64_t step) const {
                      fmt::format("dgx-inspect {} lists them", folder_));
 }
 
+bool RunReader::has(std::int64_t checkpoint) const {
+  const Checkpoint& wanted = index_.checkpoints[static_cast<std::size_t>(checkpoint)];
+  return wanted.kept && exists(checkpoint_path(folder_, wanted));
+}
+
 std::int64_t RunReader::nearest_kept(std::int64_t checkpoint) const {
   std::int64_t at = std::min(checkpoint, index_.segments());
-  while (at > 0 && !index_.checkpoints[static_cast<std::size_t>(at)].kept) --at;
+  while (at > 0 && !has(at)) --at;
   return at;
 }
 

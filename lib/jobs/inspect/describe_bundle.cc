@@ -206,9 +206,9 @@ Result<Description> describe_run(const std::string& folder, Recompute recompute,
         json::Output::Object{{"checkpoint", i},
                              {"step", checkpoint.step},
                              {"digest", checkpoint.digest.hex()},
-                             {"kept", checkpoint.kept},
+                             {"kept", run.has(i)},
                              {"loss", losses.empty() ? json::Output() : json::Output(losses.back())}});
-    if (!checkpoint.kept) continue;
+    if (!run.has(i)) continue;
     ++kept;
     if (recompute == Recompute::kYes) {
       DGX_TRY([[maybe_unused]] const auto state, run.state(i, bundle::Check::kDigests, {threads}));

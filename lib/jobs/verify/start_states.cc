@@ -106,7 +106,8 @@ std::vector<std::int64_t> StartStates::to_recompute(std::span<const std::int64_t
   const auto& have = run_->index().checkpoints;
   for (const std::int64_t segment : wanted) {
     const auto at = static_cast<std::size_t>(segment);
-    if (at >= have.size() || !have[at].kept || have[at].digest != committed(segment)) out.push_back(segment);
+    if (at >= have.size() || !run_->has(segment) || have[at].digest != committed(segment))
+      out.push_back(segment);
   }
   return out;
 }

@@ -17,7 +17,8 @@
 namespace dgx::jobs {
 
 /// The start states of segments, from a run, an opening, a sample or a state bundle: read where they are
-/// kept, else recomputed from the nearest kept one.
+/// kept, else recomputed from the nearest kept one. A checkpoint whose file somebody has removed was not
+/// kept.
 ///
 /// Opened for a proof, it gives only states that the proof commits to, and what cannot be had is
 /// inconclusive. Opened for a task alone, it gives what a file has: a run's own committed states, those of a

@@ -127,7 +127,9 @@ class RunReader {
                                           Effort effort = {}) const;
   /// The number of the checkpoint at step `step`; kUsage if there is none.
   [[nodiscard]] Result<std::int64_t> checkpoint_at(std::int64_t step) const;
-  /// The last kept checkpoint at or before `checkpoint`, from which to recompute it.
+  /// True if a checkpoint's bundle is there: it was kept, and nobody has removed it since.
+  [[nodiscard]] bool has(std::int64_t checkpoint) const;
+  /// The last checkpoint that is there at or before `checkpoint`, from which to recompute it.
   [[nodiscard]] std::int64_t nearest_kept(std::int64_t checkpoint) const;
 
  private:
