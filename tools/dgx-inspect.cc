@@ -133,6 +133,7 @@ struct Plot {
 
   Result<cli::Verdict> run(cli::Out& out) const {
     if (output && columns) return usage_error("--columns is for a plot in text, without --output");
+    DGX_TRY(Output file, out.claim(output.value_or("-")));
     const cli::Out::Screen screen = cli::Out::screen();
     const jobs::PlotForm text = screen.unicode ? jobs::PlotForm::kBraille : jobs::PlotForm::kAscii;
     const int least = jobs::kLeastPlotColumns;
@@ -140,7 +141,7 @@ struct Plot {
         folder, output ? jobs::PlotForm::kSvg : text,
         columns.value_or(std::clamp(screen.columns, least, jobs::kMostPlotColumns))};
     DGX_TRY(const std::string picture, jobs::plot(options));
-    DGX_CHECK(out.output(output.value_or("-"), picture));
+    DGX_CHECK(out.output(file, picture));
     return cli::Verdict::kDone;
   }
 };
@@ -162,9 +163,10 @@ struct Report {
     const bool is_page = output.ends_with(".html");
     if (!is_page && output != "-" && !output.ends_with(".txt"))
       return usage_error(output + ": a report is a .html or a .txt file");
+    DGX_TRY(Output file, out.claim(output));
     DGX_TRY(const jobs::Story story, jobs::report(options, out.brief_job()));
     const std::string text = is_page ? jobs::print_page(story) : jobs::print_text(story);
-    DGX_CHECK(out.output(output, text));
+    DGX_CHECK(out.output(file, text));
     if (output == "-") return cli::Verdict::kDone;
     out.field("title", story.title);
     out.field("disputes", story.disputes.size());

@@ -80,9 +80,10 @@ struct Sign {
     command.output(envelope_path, "ENVELOPE.json", cli::Need::kOptional);
   }
   Result<cli::Verdict> run(cli::Out& out) const {
+    DGX_TRY(Output output, out.claim(envelope_path));
     DGX_TRY(const std::string envelope,
             jobs::sign_file(path, key, is_statement ? jobs::Signing::kStatement : jobs::Signing::kJson));
-    DGX_CHECK(out.output(envelope_path, envelope));
+    DGX_CHECK(out.output(output, envelope));
     return cli::Verdict::kDone;
   }
 };
@@ -98,8 +99,9 @@ struct Open {
     command.output(payload_path, "PAYLOAD.json", cli::Need::kOptional);
   }
   Result<cli::Verdict> run(cli::Out& out) const {
+    DGX_TRY(Output output, out.claim(payload_path));
     DGX_TRY(const std::string payload, jobs::open_file(path, public_key_path));
-    DGX_CHECK(out.output(payload_path, payload + "\n"));
+    DGX_CHECK(out.output(output, payload + "\n"));
     return cli::Verdict::kDone;
   }
 };

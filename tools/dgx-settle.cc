@@ -3,7 +3,6 @@
 #include <fmt/ranges.h>
 
 #include <chrono>
-#include <filesystem>
 #include <thread>
 
 #include "dgx/cli/signals.h"
@@ -38,19 +37,19 @@ void print_logged(cli::Out& out, const std::vector<jobs::Logged>& logged,
   out.field("root", head.root);
 }
 
-/// Checks the receipts' path before the ledger is touched: a completed append must not fail afterwards.
-Status check_receipts_path(const cli::Out& out, const std::optional<std::string>& path) {
-  if (!path || *path == "-" || (exists(*path) && !std::filesystem::is_regular_file(*path))) return {};
-  DGX_TRY([[maybe_unused]] const AtomicFile unused, AtomicFile::create(*path, out.clobber()));
-  return {};
+/// The receipts' file, if one is asked for: claimed before the ledger is touched, since a completed append
+/// must not fail afterwards.
+Result<std::optional<Output>> claim_receipts(const cli::Out& out, const std::optional<std::string>& path) {
+  if (!path) return std::optional<Output>();
+  DGX_TRY(Output file, out.claim(*path));
+  return std::optional<Output>(std::move(file));
 }
 
-Status write_receipts(cli::Out& out, const std::optional<std::string>& path,
-                      const std::vector<jobs::Logged>& logged) {
-  if (!path) return {};
+Status write_receipts(cli::Out& out, std::optional<Output>& file, const std::vector<jobs::Logged>& logged) {
+  if (!file) return {};
   std::string text;
   for (const jobs::Logged& one : logged) text += one.receipt.envelope + "\n";
-  return out.output(*path, text);
+  return out.output(*file, text);
 }
 
 void declare_ledger(cli::Command& command, jobs::LedgerFile& file) {
@@ -103,8 +102,9 @@ struct Make {
   Result<cli::Verdict> run(cli::Out& out) const {
     jobs::MakeStatement request = options;
     request.trust = out.common().trust;
+    DGX_TRY(Output output, out.claim(path));
     DGX_TRY(const auto statement, jobs::make_statement(request));
-    DGX_CHECK(out.output(path, statement.envelope + "\n"));
+    DGX_CHECK(out.output(output, statement.envelope + "\n"));
     if (path == "-") return cli::Verdict::kDone;
     out.field("kind", name_of(kind_of(statement.body)));
     out.field("statement", statement.id);
@@ -152,14 +152,14 @@ struct Append {
     jobs::LedgerWriter request = writer;
     request.file.trust = out.common().trust;
     request.threads = out.common().threads;
-    DGX_CHECK(check_receipts_path(out, receipts_path));
+    DGX_TRY(std::optional<Output> receipts, claim_receipts(out, receipts_path));
     DGX_CHECK(warn_of_lag(out, request));
     const auto on_refusal = keep_going ? jobs::OnRefusal::kKeepGoing : jobs::OnRefusal::kAppendNone;
     DGX_TRY(const auto done, jobs::append_statements(request, paths, on_refusal));
     if (done.skipped > 0)
       out.note(fmt::format("skipped: {}, already in the ledger or receipts of a transcript", done.skipped));
     print_logged(out, done.logged, done.head);
-    DGX_CHECK(write_receipts(out, receipts_path, done.logged));
+    DGX_CHECK(write_receipts(out, receipts, done.logged));
     return done.refused.empty() ? Result(cli::Verdict::kDone) : tell_refused(out, done.refused);
   }
 
@@ -255,8 +255,9 @@ struct Extract {
     command.output(path, "DISPUTE.jsonl", cli::Need::kOptional, "the transcript");
   }
   Result<cli::Verdict> run(cli::Out& out) const {
+    DGX_TRY(Output output, out.claim(path));
     DGX_TRY(const auto found, jobs::extract_game({file.path, out.common().trust}, game));
-    DGX_CHECK(out.output(path, found.text));
+    DGX_CHECK(out.output(output, found.text));
     if (path == "-") return cli::Verdict::kDone;
     out.field("game", found.game);
     out.field("moves", found.moves);
@@ -398,8 +399,9 @@ struct Head {
       print_summary(out, summary);
       return cli::Verdict::kDone;
     }
+    DGX_TRY(Output output, out.claim(path));
     DGX_TRY(const auto head, jobs::sign_head(request));
-    DGX_CHECK(out.output(path, head.envelope + "\n"));
+    DGX_CHECK(out.output(output, head.envelope + "\n"));
     return cli::Verdict::kDone;
   }
 };

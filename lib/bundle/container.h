@@ -37,8 +37,7 @@ struct NamedView {
 /// Writes one bundle. Errors name the target; nothing is at the target before commit().
 class Writer {
  public:
-  [[nodiscard]] static Result<Writer> create(const std::string& target, Kind kind, Clobber clobber,
-                                             Effort effort);
+  [[nodiscard]] static Result<Writer> create(AtomicFile target, Kind kind, Effort effort);
   Writer(Writer&&) noexcept = default;
 
   /// Creates a group and its parents; existing ones are fine.
@@ -57,9 +56,9 @@ class Writer {
   [[nodiscard]] Status commit();
 
  private:
-  Writer(AtomicFile target, std::string name, int threads)
+  Writer(AtomicFile target, int threads)
       : target_(std::move(target)),
-        name_(std::move(name)),
+        name_(target_.target()),
         outcome_(std::make_unique<h5::WriteOutcome>()),
         threads_(threads) {}
   [[nodiscard]] Result<h5::Handle> open_group(const std::string& path) const;

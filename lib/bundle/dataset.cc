@@ -309,12 +309,11 @@ StagedDataset::~StagedDataset() = default;
 
 Status StagedDataset::commit() { return writer_->commit(); }
 
-Result<StagedDataset> stage_dataset(const std::string& path, const Dataset& dataset, Clobber clobber,
-                                    Effort effort) {
+Result<StagedDataset> stage_dataset(AtomicFile target, const Dataset& dataset, Effort effort) {
   DGX_CHECK(check_fields(dataset.x.shape(), dataset.y.shape()));
   DGX_CHECK(check_scales(dataset.scale, dataset.shift));
   DGX_TRY(const Digest digest, digest_of(dataset, effort.threads));
-  DGX_TRY(Writer writer, Writer::create(path, Kind::kDataset, clobber, effort));
+  DGX_TRY(Writer writer, Writer::create(std::move(target), Kind::kDataset, effort));
   DGX_CHECK(writer.digest("", "digest", digest));
   DGX_CHECK(writer.text("", "recipe", recipe_of(dataset)));
   const Tensor classes = class_tensor(dataset.classes);
@@ -328,7 +327,8 @@ Result<StagedDataset> stage_dataset(const std::string& path, const Dataset& data
 
 Result<Digest> write_dataset(const std::string& path, const Dataset& dataset, Clobber clobber,
                              Effort effort) {
-  DGX_TRY(StagedDataset staged, stage_dataset(path, dataset, clobber, effort));
+  DGX_TRY(AtomicFile target, AtomicFile::create(path, clobber));
+  DGX_TRY(StagedDataset staged, stage_dataset(std::move(target), dataset, effort));
   DGX_CHECK(staged.commit());
   return staged.digest();
 }

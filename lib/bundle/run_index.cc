@@ -117,8 +117,8 @@ std::string index_path(const std::string& folder) { return folder + "/index.h5";
 Status write_index(const std::string& folder, const RunIndex& index) {
   const Columns columns(index);
   DGX_TRY(const Digest digest, run_digest(index, columns));
-  DGX_TRY(Writer writer,
-          Writer::create(index_path(folder), Kind::kRun, Clobber::kReplace, {1, kMaxTensorBytes}));
+  DGX_TRY(AtomicFile target, AtomicFile::create(index_path(folder), Clobber::kReplace));
+  DGX_TRY(Writer writer, Writer::create(std::move(target), Kind::kRun, {1, kMaxTensorBytes}));
   DGX_CHECK(writer.digest("", "task", index.header.task));
   DGX_CHECK(writer.digest("", "program", index.header.program));
   DGX_CHECK(writer.integer("", "interval", index.header.interval));

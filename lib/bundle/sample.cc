@@ -49,18 +49,23 @@ SampleWriter::SampleWriter(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) 
 SampleWriter::SampleWriter(SampleWriter&&) noexcept = default;
 SampleWriter::~SampleWriter() = default;
 
-Result<SampleWriter> SampleWriter::create(const std::string& path, const SampleHeader& header,
-                                          Clobber clobber, Effort effort) {
+Result<SampleWriter> SampleWriter::create(AtomicFile target, const SampleHeader& header, Effort effort) {
   if (header.checkpoints < 1 || header.checkpoints > kMaxSegments) {
     return usage_error(
         fmt::format("a sample has 1 to {} checkpoints, not {}", kMaxSegments, header.checkpoints));
   }
-  DGX_TRY(Writer writer, Writer::create(path, Kind::kSample, clobber, effort));
+  DGX_TRY(Writer writer, Writer::create(std::move(target), Kind::kSample, effort));
   DGX_CHECK(writer.digest("", "task", header.task));
   DGX_CHECK(writer.digest("", "proof", header.proof));
   DGX_CHECK(writer.integer("", "checkpoints", header.checkpoints));
   DGX_CHECK(writer.group("segments"));
   return SampleWriter(std::make_unique<Impl>(Impl{std::move(writer), header}));
+}
+
+Result<SampleWriter> SampleWriter::create(const std::string& path, const SampleHeader& header,
+                                          Clobber clobber, Effort effort) {
+  DGX_TRY(AtomicFile target, AtomicFile::create(path, clobber));
+  return create(std::move(target), header, effort);
 }
 
 Status SampleWriter::add(const SampleSegment& segment, const State& start, const StateDigests& digests) {

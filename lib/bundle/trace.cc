@@ -71,10 +71,10 @@ Status check_numbers(const Trace& trace) {
 
 }  // namespace
 
-Status write_trace(const std::string& path, const Trace& trace, Clobber clobber, Effort effort) {
+Status write_trace(AtomicFile target, const Trace& trace, Effort effort) {
   const std::string wrong = contradiction(trace);
   if (!wrong.empty()) return usage_error("a trace " + wrong);
-  DGX_TRY(Writer writer, Writer::create(path, Kind::kTrace, clobber, effort));
+  DGX_TRY(Writer writer, Writer::create(std::move(target), Kind::kTrace, effort));
   DGX_CHECK(writer.digest("", "task", trace.task));
   DGX_CHECK(writer.integer("", "segment", trace.segment));
   DGX_CHECK(writer.integer("", "first_step", trace.first_step));
@@ -88,6 +88,11 @@ Status write_trace(const std::string& path, const Trace& trace, Clobber clobber,
     DGX_CHECK(writer.tensor("numbers", trace.numbers->tensor.view()));
   }
   return writer.commit();
+}
+
+Status write_trace(const std::string& path, const Trace& trace, Clobber clobber, Effort effort) {
+  DGX_TRY(AtomicFile target, AtomicFile::create(path, clobber));
+  return write_trace(std::move(target), trace, effort);
 }
 
 Result<Trace> read_trace(const std::string& path, Check check, Effort effort) {

@@ -124,11 +124,10 @@ Status check_name(std::string_view name) {
   return {};
 }
 
-Result<Writer> Writer::create(const std::string& target, Kind kind, Clobber clobber, Effort effort) {
-  DGX_TRY(AtomicFile file, AtomicFile::create(target, clobber));
-  Writer writer(std::move(file), target, thread_count(effort.threads));
+Result<Writer> Writer::create(AtomicFile target, Kind kind, Effort effort) {
+  Writer writer(std::move(target), thread_count(effort.threads));
   auto handle = h5::create_file(writer.target_.path(), writer.outcome_.get());
-  if (!handle.ok()) return within(target, std::move(handle).error());
+  if (!handle.ok()) return within(writer.name_, std::move(handle).error());
   writer.file_ = std::move(handle).value();
   DGX_CHECK(writer.text("", "dgx", name_of(kind)));
   DGX_CHECK(writer.integer("", "version", kVersion));

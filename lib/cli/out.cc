@@ -163,8 +163,10 @@ void Out::line(std::string_view text) { entries_.push_back({"", printable(text, 
 
 void Out::raw(std::string_view content) { write(content); }
 
-Status Out::output(const std::string& path, std::string_view content) {
-  if (path != "-") return write_file(path, content, clobber());
+Result<Output> Out::claim(const std::string& path) const { return Output::claim(path, clobber()); }
+
+Status Out::output(Output& claimed, std::string_view content) {
+  if (claimed.path() != "-") return claimed.write(content);
   raw(content);
   return {};
 }

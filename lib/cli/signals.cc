@@ -4,6 +4,8 @@
 
 #include <csignal>
 
+#include "dgx/core/files.h"
+
 namespace dgx::cli {
 namespace {
 
@@ -12,6 +14,13 @@ RequestFlag where_flag;
 RequestFlag save_flag;
 
 extern "C" void dgx_on_stop(int) { stop_flag.request(); }
+
+/// Ends the process by the signal, whose default action SA_RESETHAND has restored.
+extern "C" void dgx_on_end(int signal) {
+  remove_temporaries();
+  raise(signal);
+}
+
 extern "C" void dgx_on_where(int) { where_flag.request(); }
 extern "C" void dgx_on_hangup(int) { save_flag.request(); }
 
@@ -23,12 +32,20 @@ void handle(int signal, void (*handler)(int), int flags = 0) {
   sigaction(signal, &action, nullptr);
 }
 
+void end_on(int signal) { handle(signal, dgx_on_end, static_cast<int>(SA_RESETHAND | SA_NODEFER)); }
+
+/// The first SIGINT asks to stop, the second ends the process.
+extern "C" void dgx_on_interrupt(int signal) {
+  stop_flag.request();
+  end_on(signal);
+}
+
 }  // namespace
 
 const StopFlag& watch_signals() {
   handle(SIGTERM, dgx_on_stop);
   handle(SIGUSR1, dgx_on_stop);
-  handle(SIGINT, dgx_on_stop, static_cast<int>(SA_RESETHAND));
+  handle(SIGINT, dgx_on_interrupt);
   handle(SIGUSR2, dgx_on_where);
   return stop_flag;
 }
@@ -44,6 +61,13 @@ RequestFlag& watch_hangup() {
 void stop_after(std::chrono::seconds time) {
   handle(SIGALRM, dgx_on_stop);
   alarm(static_cast<unsigned>(time.count()));
+}
+
+void tidy_on_signals() {
+  for (const int signal : {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGALRM, SIGXCPU}) {
+    struct sigaction before {};
+    if (sigaction(signal, nullptr, &before) == 0 && before.sa_handler != SIG_IGN) end_on(signal);
+  }
 }
 
 void ignore_write_signals() {

@@ -206,6 +206,7 @@ Tool& Tool::later(std::string name, std::string summary) {
 int Tool::run(int argc, char** argv) const {
   fill_standard_streams();
   ignore_write_signals();
+  tidy_on_signals();
   const std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
   Common common;
   common.json = asks_for_json(arguments);

@@ -7,9 +7,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <thread>
 
@@ -53,7 +55,8 @@ std::string folder_of(const std::string& path) {
 Error creation_error(const std::string& path) {
   const int reason = errno;
   Error error = errno_error(path, "create");
-  if (reason == ENOENT || reason == ENOTDIR || reason == EPERM) error.code = ErrorCode::kCannotCreate;
+  if (reason == ENOENT || reason == ENOTDIR || reason == EISDIR || reason == EPERM)
+    error.code = ErrorCode::kCannotCreate;
   if (reason == ENOENT) error.hint = fmt::format("create the folder {} first", folder_of(path));
   return error;
 }
@@ -67,6 +70,31 @@ Error exists_error(const std::string& path) {
 bool is_stream(const std::string& path) {
   struct stat info {};
   return ::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode);
+}
+
+bool is_folder(const std::string& path) {
+  struct stat info {};
+  return ::lstat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+/// The paths of the temporary files that exist, as copies made by strdup(). A slot belongs to the AtomicFile
+/// that filled it; only remove_temporaries() also empties it, from a signal handler on any thread.
+std::array<std::atomic<const char*>, 64> g_temporaries{};
+constexpr std::size_t kNoSlot = ~std::size_t{0};
+
+/// Takes a slot for a path; kNoSlot if all are taken, so that a signal leaves the file.
+std::size_t note_temporary(const std::string& path) {
+  char* const copy = ::strdup(path.c_str());
+  for (std::size_t slot = 0; copy != nullptr && slot < g_temporaries.size(); ++slot) {
+    const char* empty = nullptr;
+    if (g_temporaries[slot].compare_exchange_strong(empty, copy)) return slot;
+  }
+  std::free(copy);
+  return kNoSlot;
+}
+
+void forget_temporary(std::size_t slot) {
+  if (slot != kNoSlot) std::free(const_cast<char*>(g_temporaries[slot].exchange(nullptr)));
 }
 
 Status write_all(int descriptor, std::string_view content, const std::string& path) {
@@ -190,49 +218,79 @@ Result<std::string> read_file(const std::string& path, std::size_t max_bytes) {
   return read_all(file.get(), path, max_bytes);
 }
 
-Status refuse_existing(const std::string& path, Clobber clobber) {
-  if (clobber == Clobber::kReplace || path == "-" || !exists(path)) return {};
-  return exists_error(path);
-}
-
-Status write_file(const std::string& path, std::string_view content, Clobber clobber, unsigned mode) {
-  if (path == "-" || is_stream(path)) return write_stream(path, content);
-  DGX_TRY(AtomicFile target, AtomicFile::create(path, clobber, mode));
-  Descriptor file = open_to_write(target.path(), O_WRONLY | O_NOFOLLOW);
-  if (!file.valid()) return errno_error(path, "open");
-  DGX_CHECK(write_all(file.get(), content, path));
-  if (!file.close()) return errno_error(path, "write");
-  return target.commit();
-}
-
 Result<AtomicFile> AtomicFile::create(const std::string& target, Clobber clobber, unsigned mode) {
   if (target == "-") return usage_error("this output cannot go to standard output", "name a file");
   if (std::filesystem::path(target).filename().empty()) {
     return Error{ErrorCode::kCannotCreate, fmt::format("{}: cannot create: no file name", target), {}};
   }
   if (clobber == Clobber::kRefuse && exists(target)) return exists_error(target);
+  if (is_stream(target))
+    return Error{ErrorCode::kCannotCreate, target + ": cannot create: is a device or pipe", "name a file"};
+  if (is_folder(target)) {
+    errno = EISDIR;
+    return creation_error(target);
+  }
   DGX_TRY(std::string temporary, create_temporary(target, mode));
   return AtomicFile(target, std::move(temporary), clobber);
 }
 
+AtomicFile::AtomicFile(std::string target, std::string temporary, Clobber clobber)
+    : target_(std::move(target)),
+      temporary_(std::move(temporary)),
+      clobber_(clobber),
+      slot_(note_temporary(temporary_)) {}
+
 AtomicFile::AtomicFile(AtomicFile&& other) noexcept
     : target_(std::move(other.target_)),
       temporary_(std::exchange(other.temporary_, std::string())),
-      clobber_(other.clobber_) {}
+      clobber_(other.clobber_),
+      slot_(std::exchange(other.slot_, kNoSlot)) {}
 
 AtomicFile::~AtomicFile() {
   if (!temporary_.empty()) file_system().unlink(temporary_.c_str());
+  forget_temporary(slot_);
 }
 
 Status AtomicFile::commit() {
   DGX_CHECK(sync_file(temporary_));
-  if (clobber_ == Clobber::kRefuse) {
+  if (clobber_ != Clobber::kReplace) {
     DGX_CHECK(rename_no_replace(temporary_, target_));
   } else if (file_system().rename(temporary_.c_str(), target_.c_str()) != 0) {
     return creation_error(target_);
   }
   temporary_.clear();
   return sync_folder(folder_of(target_));
+}
+
+void remove_temporaries() noexcept {
+  for (std::atomic<const char*>& slot : g_temporaries) {
+    const char* const path = slot.exchange(nullptr);
+    if (path != nullptr) ::unlink(path);  // not freed: free() is not async-signal-safe, and the process ends
+  }
+}
+
+Result<Output> Output::claim(const std::string& path, Clobber clobber, unsigned mode) {
+  if (path == "-" || is_stream(path)) return Output(path, clobber, std::nullopt);
+  DGX_TRY(AtomicFile file, AtomicFile::create(path, clobber, mode));
+  return Output(path, clobber, std::move(file));
+}
+
+Status Output::write(std::string_view content) {
+  if (!file_) return write_stream(path_, content);
+  if (clobber_ == Clobber::kKeepSame && exists(path_)) {
+    const auto found = read_file(path_, content.size());
+    if (found.ok() && *found == content) return {};
+  }
+  Descriptor file = open_to_write(file_->path(), O_WRONLY | O_NOFOLLOW);
+  if (!file.valid()) return errno_error(path_, "open");
+  DGX_CHECK(write_all(file.get(), content, path_));
+  if (!file.close()) return errno_error(path_, "write");
+  return file_->commit();
+}
+
+Status write_file(const std::string& path, std::string_view content, Clobber clobber, unsigned mode) {
+  DGX_TRY(Output output, Output::claim(path, clobber, mode));
+  return output.write(content);
 }
 
 Status append_text(const std::string& path, std::string_view text) {
@@ -365,6 +423,13 @@ std::string warning_of_secret(const std::string& path, std::string_view what) {
 bool exists(const std::string& path) {
   struct stat info {};
   return ::lstat(path.c_str(), &info) == 0;
+}
+
+bool is_same_file(const std::string& a, const std::string& b) {
+  struct stat first {};
+  struct stat second {};
+  return ::stat(a.c_str(), &first) == 0 && ::stat(b.c_str(), &second) == 0 && S_ISREG(first.st_mode) &&
+         first.st_dev == second.st_dev && first.st_ino == second.st_ino;
 }
 
 }  // namespace dgx

@@ -57,13 +57,17 @@ Result<std::optional<manifest::Signed<manifest::Move>>> SignedMoves::find(std::i
   return out;
 }
 
-Status SignedMoves::add(const manifest::Signed<manifest::Move>& move) const {
+Result<Output> SignedMoves::claim() const {
+  DGX_CHECK(make_folder(folder_));
+  return Output::claim(path_, Clobber::kReplace);
+}
+
+Status SignedMoves::add(const manifest::Signed<manifest::Move>& move, Output& notebook) const {
   std::string text;
   if (exists(path_)) {
     DGX_TRY(text, read_file(path_, protocol::kMaxTranscriptBytes));
   }
-  DGX_CHECK(make_folder(folder_));
-  return write_file(path_, text + move.envelope + "\n", Clobber::kReplace);
+  return notebook.write(text + move.envelope + "\n");
 }
 
 }  // namespace dgx::jobs

@@ -32,8 +32,10 @@ class SignedMoves {
   /// The move signed for that turn after statement `previous`, if any.
   [[nodiscard]] Result<std::optional<manifest::Signed<manifest::Move>>> find(std::int64_t turn,
                                                                              const Digest& previous) const;
-  /// Records a move, durably.
-  [[nodiscard]] Status add(const manifest::Signed<manifest::Move>& move) const;
+  /// Makes the folder and claims the file: before a replay that would be in vain without them.
+  [[nodiscard]] Result<Output> claim() const;
+  /// Records a move, durably, in the file that was claimed.
+  [[nodiscard]] Status add(const manifest::Signed<manifest::Move>& move, Output& notebook) const;
 
  private:
   std::string folder_;

@@ -215,6 +215,7 @@ Result<MoveResult> move(const MoveOptions& options, const JobContext& context) {
   DGX_TRY(auto next, made.find(game.turn(), game.last()));
   if (!next) {
     const Notary notary{key_id, WorkKeys::of(key), context.progress};
+    DGX_TRY(Output notebook, made.claim());
     DGX_TRY(auto say, next_object(files, game, out.side, options, context, notary, out));
     if (!say) {
       out.next.clear();
@@ -224,7 +225,7 @@ Result<MoveResult> move(const MoveOptions& options, const JobContext& context) {
     manifest::Move body{files.task.id, game.dispute().challenge.id, game.turn(), game.last(),
                         *std::move(say)};
     DGX_TRY(next, manifest::seal(std::move(body), key));
-    DGX_CHECK(made.add(*next));
+    DGX_CHECK(made.add(*next, notebook));
   }
   const manifest::Signed<manifest::Move>& signed_move = *next;
   DGX_CHECK(game.apply(signed_move));

@@ -309,7 +309,7 @@ Result<OpenDisputeResult> open_dispute(const OpenDisputeOptions& options, const 
   DGX_CHECK(choose_instruction_set(options.isa));
   DGX_CHECK(check_options(options));
   if (options.output.empty() || options.output == "-") return usage_error("-o DISPUTE.jsonl is required");
-  DGX_CHECK(refuse_existing(options.output, context.clobber));
+  DGX_TRY(Output output, Output::claim(options.output, context.clobber));
   DGX_TRY(const TaskFiles files, open_task(options.task, options.program, context.trust));
   // A challenge may be about the proof's first or last state.
   DGX_TRY(const ProofFiles proof,
@@ -333,7 +333,7 @@ Result<OpenDisputeResult> open_dispute(const OpenDisputeOptions& options, const 
   }
   text += challenge.envelope + "\n";
   DGX_TRY(const protocol::Transcript transcript, protocol::play_transcript(text));
-  DGX_CHECK(write_file(options.output, text, context.clobber));
+  DGX_CHECK(output.write(text));
   if (own.party) {
     // Notes the replay, so that it need not be repeated to move.
     const Notary notary{crypto::key_id(key.public_key()), WorkKeys::of(key), context.progress};

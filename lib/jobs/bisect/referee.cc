@@ -64,10 +64,11 @@ Result<RulingCheck> check_ruling(const RefereeOptions& options, const JobContext
 }
 
 Result<manifest::Signed<manifest::Ruling>> referee(const RefereeOptions& options, const JobContext& context) {
+  DGX_TRY(Output output, Output::claim(options.output, context.clobber));
   DGX_TRY(const crypto::SecretKey key, read_key(options.key));
   DGX_TRY(const manifest::Ruling ruling, judge(options, context));
   DGX_TRY(auto statement, manifest::seal(ruling, key));
-  DGX_CHECK(write_file(options.output, statement.envelope + "\n", context.clobber));
+  DGX_CHECK(output.write(statement.envelope + "\n"));
   return statement;
 }
 

@@ -69,6 +69,7 @@ Status check_end(const TraceOptions& options, const bundle::RunIndex* run, const
 
 Result<TraceResult> trace(const TraceOptions& options, const JobContext& context) {
   DGX_CHECK(choose_instruction_set(options.isa));
+  DGX_TRY(AtomicFile output, AtomicFile::create(options.output, context.clobber));
   DGX_TRY(const TaskFiles files, open_task(options.task, options.program, context.trust));
   DGX_CHECK(check_places(options, files));
   ReplaySource source(files, options.data, context);
@@ -83,7 +84,7 @@ Result<TraceResult> trace(const TraceOptions& options, const JobContext& context
   DGX_TRY(trace.states, replay.states());
   DGX_CHECK(check_end(options, run, trace.states.back()));
   if (options.step) DGX_CHECK(add_values(options, replay, trace));
-  DGX_CHECK(bundle::write_trace(options.output, trace, context.clobber, {context.threads}));
+  DGX_CHECK(bundle::write_trace(std::move(output), trace, {context.threads}));
 
   TraceResult result{segment.index,
                      segment.first,

@@ -19,6 +19,7 @@ Result<Format> format_of(const std::string& path) {
 
 Result<ExportResult> export_model(const ExportOptions& options, const JobContext& context) {
   DGX_TRY(const Format format, format_of(options.output));
+  DGX_TRY(Output output, Output::claim(options.output, context.clobber));
   DGX_TRY(const StateSource source, read_source(options.from, options.step, context.threads));
   ExportResult result;
   DGX_TRY(result.step, step_of(source.stored.state));
@@ -32,13 +33,13 @@ Result<ExportResult> export_model(const ExportOptions& options, const JobContext
   result.tensors = static_cast<std::int64_t>(tensors.size());
   if (format == Format::kNpz) {
     DGX_TRY(const std::string bytes, npz_bytes(tensors));
-    DGX_CHECK(write_file(options.output, bytes, context.clobber));
+    DGX_CHECK(output.write(bytes));
     return result;
   }
   json::Object metadata{
       {"format", "pt"}, {"dgx.step", std::to_string(result.step)}, {"dgx.state", result.state.hex()}};
   if (source.task) metadata.emplace("dgx.task", source.task->hex());
-  DGX_CHECK(write_file(options.output, safetensors_bytes(std::move(tensors), metadata), context.clobber));
+  DGX_CHECK(output.write(safetensors_bytes(std::move(tensors), metadata)));
   return result;
 }
 

@@ -314,20 +314,22 @@ Result<Draft> draft(const SubmitOptions& options, const JobContext& context) {
 Result<SubmitResult> submit(const SubmitOptions& options, const JobContext& context) {
   if (options.output == "-")
     return usage_error("-o - is not possible: a task's other files are written next to it");
-  for (const char* extension : {".program.jsonl", ".eval.jsonl", ".init.h5"})
-    DGX_CHECK(refuse_existing(beside(options.output, extension), context.clobber));
-  DGX_CHECK(refuse_existing(options.output, context.clobber));
+  const auto claim = [&](const char* extension) {
+    return Output::claim(beside(options.output, extension), context.clobber);
+  };
+  DGX_TRY(Output program, claim(".program.jsonl"));
+  DGX_TRY(Output evaluation, claim(".eval.jsonl"));
+  DGX_TRY(AtomicFile initial, AtomicFile::create(beside(options.output, ".init.h5"), context.clobber));
+  DGX_TRY(Output task, Output::claim(options.output, context.clobber));
   DGX_TRY(const crypto::SecretKey key, read_key(options.key));
   DGX_TRY(Draft made, draft(options, context));
   DGX_TRY(const auto sealed, manifest::seal(made.result.task, key));
   made.result.id = sealed.id;
-  DGX_CHECK(write_file(beside(options.output, ".program.jsonl"), made.program, context.clobber));
-  DGX_CHECK(write_file(beside(options.output, ".eval.jsonl"), made.evaluation, context.clobber));
-  if (made.result.task.initial.source == manifest::InitialSource::kFile) {
-    DGX_CHECK(
-        bundle::write_state(beside(options.output, ".init.h5"), made.initial, made.digests, context.clobber));
-  }
-  DGX_CHECK(write_file(options.output, sealed.envelope + "\n", context.clobber));
+  DGX_CHECK(program.write(made.program));
+  DGX_CHECK(evaluation.write(made.evaluation));
+  if (made.result.task.initial.source == manifest::InitialSource::kFile)
+    DGX_CHECK(bundle::write_state(std::move(initial), made.initial, made.digests));
+  DGX_CHECK(task.write(sealed.envelope + "\n"));
   return std::move(made.result);
 }
 

@@ -80,7 +80,7 @@ bool is_same_place(const std::string& a, const std::string& b) {
   return place(a) == place(b);
 }
 
-Status check_options(const PackOptions& options, const JobContext& context) {
+Status check_options(const PackOptions& options) {
   if (options.split.has_value() != options.rest.has_value())
     return usage_error("--split and --rest go together");
   if (options.split && !(*options.split > 0 && *options.split < 1))
@@ -89,11 +89,21 @@ Status check_options(const PackOptions& options, const JobContext& context) {
     return usage_error("--shift cannot be used with --normalise or --like");
   if (options.rest && is_same_place(*options.rest, options.output))
     return usage_error(fmt::format("--rest: {} is the place of the other bundle", *options.rest));
-  if (options.rest) DGX_CHECK(refuse_existing(*options.rest, context.clobber));
-  return refuse_existing(options.output, context.clobber);
+  return {};
 }
 
-/// The rows of each bundle that is to be made: one, or two with --split.
+/// The bundles that are to be made: one, or two with --split.
+Result<std::vector<AtomicFile>> claim_bundles(const PackOptions& options, Clobber clobber) {
+  std::vector<AtomicFile> out;
+  for (const auto& path : {std::optional(options.output), options.rest}) {
+    if (!path) continue;
+    DGX_TRY(AtomicFile target, AtomicFile::create(*path, clobber));
+    out.push_back(std::move(target));
+  }
+  return out;
+}
+
+/// The rows of each bundle: of one or, with --split, of two.
 Result<std::vector<bundle::Rows>> choose_parts(const PackOptions& options, std::int64_t samples) {
   DGX_TRY(bundle::Rows all, bundle::choose_rows(samples, options.skip, options.first));
   if (options.shuffle || options.split) {
@@ -173,7 +183,7 @@ struct Staged {
 
 /// Writes a bundle. One scale and shift are left to those who read it; of several, each channel's are
 /// applied.
-Result<Staged> stage(Samples samples, const std::vector<Affine>& affines, const std::string& file,
+Result<Staged> stage(Samples samples, const std::vector<Affine>& affines, AtomicFile target,
                      const JobContext& context) {
   Affine later;
   if (affines.size() == 1) {
@@ -184,12 +194,12 @@ Result<Staged> stage(Samples samples, const std::vector<Affine>& affines, const 
   DGX_TRY(bundle::Dataset data, bundle::make_dataset(std::move(samples.x), std::move(samples.y), later.scale,
                                                      later.shift, std::move(samples.classes)));
   if (affines.size() > 1) data.channels = affines;
-  Packed packed{file, {}, {}, {}, {}};
+  Packed packed{target.target(), {}, {}, {}, {}};
   DGX_TRY(packed.x, bundle::summary_of(data.x));
   DGX_TRY(packed.y, bundle::summary_of(data.y));
   DGX_TRY(packed.classes, bundle::class_counts(data));
   DGX_TRY(bundle::StagedDataset staged,
-          bundle::stage_dataset(file, data, context.clobber, {.threads = context.threads}));
+          bundle::stage_dataset(std::move(target), data, {.threads = context.threads}));
   return Staged{std::move(packed), std::move(staged)};
 }
 
@@ -197,7 +207,8 @@ Result<Staged> stage(Samples samples, const std::vector<Affine>& affines, const 
 
 Result<std::vector<Packed>> pack(const Source& source, const PackOptions& options,
                                  const JobContext& context) {
-  DGX_CHECK(check_options(options, context));
+  DGX_CHECK(check_options(options));
+  DGX_TRY(std::vector<AtomicFile> targets, claim_bundles(options, context.clobber));
   std::optional<bundle::DatasetInfo> like;
   if (options.like) {
     DGX_TRY(like, bundle::read_dataset_info(*options.like));
@@ -213,8 +224,7 @@ Result<std::vector<Packed>> pack(const Source& source, const PackOptions& option
   DGX_TRY(const auto affines, choose_affines(options, like, parts.front().x));
   std::vector<Staged> staged;
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    DGX_TRY(Staged one,
-            stage(std::move(parts[i]), affines, i == 0 ? options.output : *options.rest, context));
+    DGX_TRY(Staged one, stage(std::move(parts[i]), affines, std::move(targets[i]), context));
     staged.push_back(std::move(one));
   }
   std::vector<Packed> out;

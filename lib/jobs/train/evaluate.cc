@@ -26,30 +26,24 @@ Result<std::string> bytes_of(const Predictions& found, Form form) {
   return npz_bytes(tensors);
 }
 
-/// The file for predictions. It is created before the work, which a bad name would otherwise waste.
-struct Output {
+/// The file for predictions, if one is asked for, and its form.
+struct PredictionsFile {
   Form form;
-  AtomicFile file;
+  Output output;
 };
 
-Result<std::optional<Output>> open_output(const EvaluateOptions& options, Clobber clobber) {
-  if (!options.predictions) return std::optional<Output>();
+Result<std::optional<PredictionsFile>> claim_predictions(const EvaluateOptions& options, Clobber clobber) {
+  if (!options.predictions) return std::optional<PredictionsFile>();
   DGX_TRY(const Form form, form_of(*options.predictions));
-  DGX_TRY(AtomicFile file, AtomicFile::create(*options.predictions, clobber));
-  return std::optional<Output>(Output{form, std::move(file)});
-}
-
-Status write(Output& output, const Predictions& found) {
-  DGX_TRY(const std::string bytes, bytes_of(found, output.form));
-  DGX_CHECK(write_file(output.file.path(), bytes, Clobber::kReplace));
-  return output.file.commit();
+  DGX_TRY(Output output, Output::claim(*options.predictions, clobber));
+  return std::optional<PredictionsFile>(PredictionsFile{form, std::move(output)});
 }
 
 }  // namespace
 
 Result<EvaluateResult> evaluate(const EvaluateOptions& options, const JobContext& context) {
   DGX_CHECK(choose_instruction_set(options.isa));
-  DGX_TRY(std::optional<Output> output, open_output(options, context.clobber));
+  DGX_TRY(std::optional<PredictionsFile> file, claim_predictions(options, context.clobber));
   DGX_TRY(const TaskFiles files, open_task(options.task, std::nullopt, context.trust));
   DGX_TRY(const auto evaluation, Evaluation::open(files, options.data, context.threads));
   DGX_TRY(const StateSource source, read_source(options.run, options.step, context.threads));
@@ -58,10 +52,13 @@ Result<EvaluateResult> evaluate(const EvaluateOptions& options, const JobContext
   Predictions predictions;
   EvaluateResult result;
   DGX_TRY(result.measures, evaluation->measure(source.stored.state, context.progress, context.stop,
-                                               output ? &predictions : nullptr));
+                                               file ? &predictions : nullptr));
   DGX_TRY(result.step, step_of(source.stored.state));
   result.state = source.stored.digests.state;
-  if (output) DGX_CHECK(write(*output, predictions));
+  if (file) {
+    DGX_TRY(const std::string bytes, bytes_of(predictions, file->form));
+    DGX_CHECK(file->output.write(bytes));
+  }
   return result;
 }
 

@@ -229,7 +229,7 @@ bool same_findings(const manifest::Profile& ours, const manifest::Profile& their
 Result<ProfileResult> profile(const ProfileOptions& options, const JobContext& context) {
   const bool sign = !options.key.path.empty();
   if (!sign && !options.against) return usage_error("--key is required: a profile is signed");
-  DGX_CHECK(refuse_existing(options.output, context.clobber));
+  DGX_TRY(Output output, Output::claim(options.output, context.clobber));
   DGX_TRY(const TaskFiles files, open_task(options.task, options.program, context.trust));
   std::optional<manifest::Signed<manifest::Profile>> against;
   if (options.against) {
@@ -251,7 +251,7 @@ Result<ProfileResult> profile(const ProfileOptions& options, const JobContext& c
   DGX_TRY(auto sealed, manifest::seal(out.profile, *key));
   out.id = sealed.id;
   out.envelope = std::move(sealed.envelope);
-  if (options.output != "-") DGX_CHECK(write_file(options.output, out.envelope + "\n", context.clobber));
+  if (options.output != "-") DGX_CHECK(output.write(out.envelope + "\n"));
   return out;
 }
 

@@ -119,7 +119,9 @@ Result<std::optional<std::int64_t>> segment_milliseconds_of(const CommitBeaconOp
 Result<CommitBeaconResult> commit_beacon(const CommitBeaconOptions& options, const JobContext& context) {
   if (options.output == "-")
     return usage_error("-o - is not possible: a commitment's secret is written next to it");
-  DGX_CHECK(refuse_existing(options.output, context.clobber));
+  const std::string secret_path = beside(options.output, ".secret");
+  DGX_TRY(Output output, Output::claim(options.output, context.clobber));
+  DGX_TRY(Output secret_output, Output::claim(secret_path, context.clobber, kSecretMode));
   DGX_TRY(const auto task, read_task(options.task, context.trust));
   DGX_CHECK(check_admission_of(options.task, task.body));
   DGX_TRY(const crypto::SecretKey key, read_key(options.key));
@@ -135,15 +137,14 @@ Result<CommitBeaconResult> commit_beacon(const CommitBeaconOptions& options, con
                                         task.body.dataset.digest, task.body.initial.digest, milliseconds};
   DGX_TRY(const auto sealed, manifest::seal(body, key));
   // The secret first: a commitment that is out cannot be taken back, and costs the bond without its secret.
-  const std::string secret_path = beside(options.output, ".secret");
-  DGX_CHECK(write_file(secret_path, secret.hex() + "\n", context.clobber, kSecretMode));
+  DGX_CHECK(secret_output.write(secret.hex() + "\n"));
   crypto::erase(secret.bytes);
-  DGX_CHECK(write_file(options.output, sealed.envelope + "\n", context.clobber));
+  DGX_CHECK(output.write(sealed.envelope + "\n"));
   return CommitBeaconResult{sealed.id, task.id, body.commitment, secret_path};
 }
 
 Result<RevealBeaconResult> reveal_beacon(const RevealBeaconOptions& options, const JobContext& context) {
-  DGX_CHECK(refuse_existing(options.output, context.clobber));
+  DGX_TRY(Output output, Output::claim(options.output, context.clobber));
   DGX_TRY(const auto commitment, read_signed<manifest::BeaconCommitment>(options.commitment, std::nullopt));
   DGX_TRY(const auto task, read_task(options.task, context.trust));
   DGX_TRY(const auto proof, read_signed<manifest::Proof>(options.proof, context.trust));
@@ -166,7 +167,7 @@ Result<RevealBeaconResult> reveal_beacon(const RevealBeaconOptions& options, con
   DGX_CHECK(record_reveal(beside(options.commitment, ".revealed"), proof.id));
   const bool logged = !options.logged.unlogged;
   if (!logged) context.progress.warning("the proof is in no ledger: its beacon settles nothing");
-  if (options.output != "-") DGX_CHECK(write_file(options.output, sealed.envelope + "\n", context.clobber));
+  if (options.output != "-") DGX_CHECK(output.write(sealed.envelope + "\n"));
   return RevealBeaconResult{sealed.id, body.task, body.proof, body.value, logged, std::move(sealed.envelope)};
 }
 

@@ -61,12 +61,8 @@ Result<ProofFiles> open_proof(const std::string& path, const manifest::Signed<ma
   return ProofFiles{std::move(proof), *segments, std::move(states), path};
 }
 
-Status write_beside(const std::string& path, std::string_view content, Clobber clobber, unsigned mode) {
-  if (clobber == Clobber::kRefuse && exists(path)) {
-    const auto found = read_file(path, content.size());
-    if (found.ok() && *found == content) return {};
-  }
-  return write_file(path, content, clobber, mode);
+Result<Output> claim_beside(const std::string& path, Clobber clobber) {
+  return Output::claim(path, clobber == Clobber::kRefuse ? Clobber::kKeepSame : clobber);
 }
 
 }  // namespace dgx::jobs

@@ -70,7 +70,8 @@ std::vector<Digest> digests_in(const bundle::RunIndex& index) {
 Result<ProveResult> prove(const ProveOptions& options, const JobContext& context) {
   if (options.output == "-")
     return usage_error("-o - is not possible: a proof's states are written next to it");
-  DGX_CHECK(refuse_existing(options.output, context.clobber));
+  DGX_TRY(Output output, Output::claim(options.output, context.clobber));
+  DGX_TRY(Output states_output, claim_beside(beside(options.output, ".states"), context.clobber));
   DGX_TRY(const auto task, read_task(options.task, context.trust));
   DGX_TRY(const crypto::SecretKey key, read_key(options.key));
   DGX_TRY(const auto run, bundle::RunReader::open(options.run));
@@ -91,9 +92,8 @@ Result<ProveResult> prove(const ProveOptions& options, const JobContext& context
   DGX_TRY(out.proof.loss, loss_of(last));
   DGX_TRY(const auto sealed, manifest::seal(out.proof, key));
   out.id = sealed.id;
-  DGX_CHECK(
-      write_beside(beside(options.output, ".states"), manifest::encode_states(states), context.clobber));
-  DGX_CHECK(write_file(options.output, sealed.envelope + "\n", context.clobber));
+  DGX_CHECK(states_output.write(manifest::encode_states(states)));
+  DGX_CHECK(output.write(sealed.envelope + "\n"));
   return out;
 }
 

@@ -39,13 +39,13 @@ Result<Recomputer> make_recomputer(const OpenSampleOptions& options, std::span<c
 
 /// Writes the start states of the drawn segments, each with its path to the proof's root. `executor` may be
 /// null if none has to be recomputed.
-Status write_sample(const std::string& path, const JobContext& context, Clobber clobber,
-                    const ProofFiles& proof, StartStates& starts, program::Executor* executor,
+Status write_sample(AtomicFile target, const JobContext& context, const ProofFiles& proof,
+                    StartStates& starts, program::Executor* executor,
                     const std::vector<std::int64_t>& drawn) {
   std::vector<Digest> leaves;
   for (const Digest& state : proof.states) leaves.push_back(merkle::committed_state_leaf(state));
   const bundle::SampleHeader header{proof.proof.body.task, proof.proof.id, proof.proof.body.states.count};
-  DGX_TRY(auto writer, bundle::SampleWriter::create(path, header, clobber, {context.threads}));
+  DGX_TRY(auto writer, bundle::SampleWriter::create(std::move(target), header, {context.threads}));
   context.progress.start("writing start states", std::ssize(drawn));
   for (std::size_t i = 0; i < drawn.size(); ++i) {
     const std::int64_t segment = drawn[i];
@@ -97,14 +97,13 @@ Result<protocol::OpeningDraw> read_draw(const OpenSampleOptions& options, const 
 }
 
 /// Writes the drawn start states, recomputing what was not kept.
-Result<OpenSampleResult> sample(const OpenSampleOptions& options, const std::string& path, Clobber clobber,
-                                const Proved& proved, const protocol::OpeningDraw& draw,
-                                const JobContext& context) {
+Result<OpenSampleResult> sample(const OpenSampleOptions& options, AtomicFile target, const Proved& proved,
+                                const protocol::OpeningDraw& draw, const JobContext& context) {
   DGX_TRY(StartStates starts, StartStates::open(options.run, proved.proof, context.threads));
   const std::vector<std::int64_t> dropped = starts.to_recompute(draw.segments);
   DGX_TRY(const Recomputer recomputer, make_recomputer(options, dropped, context));
-  DGX_CHECK(
-      write_sample(path, context, clobber, proved.proof, starts, recomputer.executor.get(), draw.segments));
+  DGX_CHECK(write_sample(std::move(target), context, proved.proof, starts, recomputer.executor.get(),
+                         draw.segments));
   OpenSampleResult out;
   out.segments = draw.segments;
   out.recomputed = std::ssize(dropped);
@@ -150,22 +149,26 @@ Result<OpenSampleResult> fill(const OpenSampleOptions& options, const std::strin
     if (checked.error().code != ErrorCode::kMissing)
       return Error{ErrorCode::kCannotCreate, folder + ": holds something else", "use --force to replace it"};
   }
+  DGX_TRY(AtomicFile target,
+          AtomicFile::create(fmt::format("{}/{}", folder, kOpenedSample), Clobber::kReplace));
   DGX_CHECK(write_file(fmt::format("{}/{}", folder, kOpenedStates), manifest::encode_states(proof.states),
                        Clobber::kReplace));
-  return sample(options, fmt::format("{}/{}", folder, kOpenedSample), Clobber::kReplace, proved, draw,
-                context);
+  return sample(options, std::move(target), proved, draw, context);
 }
 
-}  // namespace
-
-Result<OpenSampleResult> open_sample(const OpenSampleOptions& options, const JobContext& context) {
-  DGX_CHECK(check_options(options));
-  DGX_CHECK(choose_instruction_set(options.isa));
-  DGX_CHECK(refuse_existing(options.output, context.clobber));
+/// The sample itself, which needs no signature.
+Result<OpenSampleResult> open_to_file(const OpenSampleOptions& options, const JobContext& context) {
+  DGX_TRY(AtomicFile output, AtomicFile::create(options.output, context.clobber));
   DGX_TRY(const Proved proved, open_proved(options.task, options.proof, options.run, context));
   DGX_TRY(const protocol::OpeningDraw draw, read_draw(options, proved, context));
-  if (!options.store) return sample(options, options.output, context.clobber, proved, draw, context);
+  return sample(options, std::move(output), proved, draw, context);
+}
 
+/// A folder in the operator's store, and the signed opening that names it.
+Result<OpenSampleResult> open_in_store(const OpenSampleOptions& options, const JobContext& context) {
+  DGX_TRY(Output output, Output::claim(options.output, context.clobber));
+  DGX_TRY(const Proved proved, open_proved(options.task, options.proof, options.run, context));
+  DGX_TRY(const protocol::OpeningDraw draw, read_draw(options, proved, context));
   const auto& proof = proved.proof.proof;
   DGX_TRY(const crypto::SecretKey key, solver_key(options.key, proof));
   DGX_TRY(const std::string location, location_or(options.location, "opening-" + proof.id.brief()));
@@ -174,15 +177,23 @@ Result<OpenSampleResult> open_sample(const OpenSampleOptions& options, const Job
   DGX_TRY(OpenSampleResult out, fill(options, store.at(proof.key_id, location), proved, draw, context));
   DGX_TRY(const auto sealed,
           manifest::seal(manifest::Opening{proof.body.task, proof.id, draw.after, location}, key));
-  DGX_CHECK(write_file(options.output, sealed.envelope + "\n", context.clobber));
+  DGX_CHECK(output.write(sealed.envelope + "\n"));
   out.id = sealed.id;
   out.after = draw.after;
   out.location = location;
   return out;
 }
 
+}  // namespace
+
+Result<OpenSampleResult> open_sample(const OpenSampleOptions& options, const JobContext& context) {
+  DGX_CHECK(check_options(options));
+  DGX_CHECK(choose_instruction_set(options.isa));
+  return options.store ? open_in_store(options, context) : open_to_file(options, context);
+}
+
 Result<DeliverResult> deliver(const DeliverOptions& options, const JobContext& context) {
-  DGX_CHECK(refuse_existing(options.output, context.clobber));
+  DGX_TRY(Output output, Output::claim(options.output, context.clobber));
   DGX_TRY(const Proved proved, open_proved(options.task, options.proof, options.run, context));
   const auto& proof = proved.proof.proof;
   DGX_TRY(const crypto::SecretKey key, solver_key(options.key, proof));
@@ -197,7 +208,7 @@ Result<DeliverResult> deliver(const DeliverOptions& options, const JobContext& c
   DGX_TRY(
       const auto sealed,
       manifest::seal(manifest::Delivery{proof.body.task, proof.id, proof.body.final_state, location}, key));
-  DGX_CHECK(write_file(options.output, sealed.envelope + "\n", context.clobber));
+  DGX_CHECK(output.write(sealed.envelope + "\n"));
   return DeliverResult{sealed.id, proof.body.final_state, location};
 }
 

@@ -99,10 +99,24 @@ Digest random_nonce() {
   return nonce;
 }
 
+/// A verdict's two files, claimed before the replay.
+struct VerdictFiles {
+  Output verdict;
+  Output rows;  ///< may be there: a call killed between the two writes left the same ones
+};
+
+Result<VerdictFiles> claim_verdict(const std::string& output, Clobber clobber) {
+  if (output.empty() || output == "-")
+    return usage_error("-o VERDICT.json is required: a verdict's rows are written next to it");
+  DGX_TRY(Output verdict, Output::claim(output, clobber));
+  DGX_TRY(Output rows, claim_beside(beside(output, ".rows.jsonl"), clobber));
+  return VerdictFiles{std::move(verdict), std::move(rows)};
+}
+
 /// Signs the rows and writes both files, the verdict last: whoever sees it finds its rows.
 Result<VerifyResult> publish(const manifest::Task& task, const protocol::Assignment& assignment,
                              const ProofFiles& proof, std::vector<VerdictRow> rows,
-                             const crypto::SecretKey& key, const std::string& output, Clobber clobber) {
+                             const crypto::SecretKey& key, VerdictFiles files) {
   VerifyResult out;
   const Digest nonce = random_nonce();
   if (nonce == Digest{}) return internal_error("the system provides no random bytes");
@@ -111,17 +125,9 @@ Result<VerifyResult> publish(const manifest::Task& task, const protocol::Assignm
   DGX_TRY(const auto sealed, manifest::seal(out.verdict, key));
   out.id = sealed.id;
   out.rows = std::move(rows);
-  DGX_CHECK(write_beside(beside(output, ".rows.jsonl"), manifest::encode_rows(out.rows), clobber));
-  DGX_CHECK(write_file(output, sealed.envelope + "\n", clobber));
+  DGX_CHECK(files.rows.write(manifest::encode_rows(out.rows)));
+  DGX_CHECK(files.verdict.write(sealed.envelope + "\n"));
   return out;
-}
-
-Status refuse_verdict(const std::string& output, Clobber clobber) {
-  if (output.empty() || output == "-")
-    return usage_error("-o VERDICT.json is required: a verdict's rows are written next to it");
-  // The rows file next to it needs no check: a call killed between the two writes left the same rows, and
-  // others are not replaced.
-  return refuse_existing(output, clobber);
 }
 
 /// Reads a shard that was made under one of the keys, by this version.
@@ -271,8 +277,8 @@ Result<VerifyPlan> plan_verification(const VerifyOptions& options, const JobCont
 Result<VerifyResult> verify(const VerifyOptions& options, const JobContext& context) {
   DGX_CHECK(choose_instruction_set(options.isa));
   DGX_CHECK(check_files(options));
-  DGX_CHECK(refuse_verdict(options.output, context.clobber));
   if (options.key.path.empty()) return usage_error("--key is required: a verdict is signed");
+  DGX_TRY(VerdictFiles files, claim_verdict(options.output, context.clobber));
   DGX_TRY(const Verification v, open_verification(options, context));
   if (!v.key) {
     return malformed(options.key.path + ": is a public key, expected a private key",
@@ -294,8 +300,8 @@ Result<VerifyResult> verify(const VerifyOptions& options, const JobContext& cont
     // No longer the whole draw, but a refutation needs none.
     assignment.draw = manifest::Draw::kChosen;
   }
-  DGX_TRY(auto out, publish(v.files.body(), assignment, v.proof, std::move(rows), *v.key, options.output,
-                            context.clobber));
+  DGX_TRY(auto out,
+          publish(v.files.body(), assignment, v.proof, std::move(rows), *v.key, std::move(files)));
   out.missing = std::move(replayed.missing);
   out.seconds = replayed.seconds;
   return out;
@@ -306,7 +312,7 @@ Result<ShardResult> verify_shard(const VerifyOptions& options, const JobContext&
   DGX_CHECK(check_files(options));
   if (options.output.empty() || options.output == "-") return usage_error("-o SHARD.json is required");
   DGX_TRY(const ShardName name, parse_shard(*options.shard));
-  DGX_CHECK(refuse_existing(options.output, context.clobber));
+  DGX_TRY(Output output, Output::claim(options.output, context.clobber));
   DGX_TRY(const Verification v, open_verification(options, context));
   DGX_TRY(const WorkKeys keys, WorkKeys::find(v.key ? &*v.key : nullptr, options.work_key, context.progress));
   protocol::Shard shard{protocol::ShardRole::kShard,
@@ -333,14 +339,14 @@ Result<ShardResult> verify_shard(const VerifyOptions& options, const JobContext&
     DGX_CHECK(part.save(shard));
     return inconclusive(options.from, replayed.missing);
   }
-  DGX_CHECK(write_file(options.output, keys.seal(protocol::encode_shard(shard)), context.clobber));
+  DGX_CHECK(output.write(keys.seal(protocol::encode_shard(shard))));
   part.remove();
   out.rows = std::move(shard.rows);
   return out;
 }
 
 Result<VerifyResult> merge_verdict(const MergeOptions& options, const JobContext& context) {
-  DGX_CHECK(refuse_verdict(options.output, context.clobber));
+  DGX_TRY(VerdictFiles files, claim_verdict(options.output, context.clobber));
   DGX_TRY(const auto task, read_task(options.task, context.trust));
   DGX_TRY(const ProofFiles proof, open_proof(options.proof, task, context.trust));
   DGX_TRY(const crypto::SecretKey key, read_key(options.key));
@@ -373,7 +379,7 @@ Result<VerifyResult> merge_verdict(const MergeOptions& options, const JobContext
   }
   if (theirs != assignment || shards.front().dataset != task.body.dataset.digest)
     return malformed("the shards do not belong to this task, proof and beacon");
-  return publish(task.body, assignment, proof, std::move(rows), key, options.output, context.clobber);
+  return publish(task.body, assignment, proof, std::move(rows), key, std::move(files));
 }
 
 }  // namespace dgx::jobs

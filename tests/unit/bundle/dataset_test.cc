@@ -175,8 +175,9 @@ TEST_CASE("a staged bundle has its name only when it is committed, and leaves no
   const auto data = make_dataset(floats({1, 1}, {1}), integers({0}));
   REQUIRE(data.ok());
   {
-    auto kept = stage_dataset(folder / "kept.h5", *data, Clobber::kRefuse);
-    const auto dropped = stage_dataset(folder / "dropped.h5", *data, Clobber::kRefuse);
+    auto kept = stage_dataset(AtomicFile::create(folder / "kept.h5", Clobber::kRefuse).value(), *data);
+    const auto dropped =
+        stage_dataset(AtomicFile::create(folder / "dropped.h5", Clobber::kRefuse).value(), *data);
     REQUIRE((kept.ok() && dropped.ok()));
     CHECK(!exists(folder / "kept.h5"));
     REQUIRE(kept->commit().ok());

@@ -118,9 +118,9 @@ TEST_CASE("an output that exists is kept unless replacing was asked for") {
   CHECK(write_file(folder / "x", "new", Clobber::kRefuse).error().code == ErrorCode::kCannotCreate);
   CHECK(*read_file(folder / "x", kPlenty) == "old");
   // Refused before the content is computed, not after.
-  CHECK(refuse_existing(folder / "x", Clobber::kRefuse).error().code == ErrorCode::kCannotCreate);
-  CHECK(refuse_existing(folder / "x", Clobber::kReplace).ok());
-  CHECK(refuse_existing(folder / "y", Clobber::kRefuse).ok());
+  CHECK(Output::claim(folder / "x", Clobber::kRefuse).error().code == ErrorCode::kCannotCreate);
+  CHECK(Output::claim(folder / "x", Clobber::kReplace).ok());
+  CHECK(Output::claim(folder / "y", Clobber::kRefuse).ok());
   CHECK(AtomicFile::create(folder / "x", Clobber::kRefuse).error().code == ErrorCode::kCannotCreate);
   REQUIRE(write_file(folder / "x", "new", Clobber::kReplace).ok());
   CHECK(*read_file(folder / "x", kPlenty) == "new");
@@ -150,6 +150,65 @@ TEST_CASE("an atomic file is not there before commit, and gone without it") {
     CHECK(exists(moved.path()));
   }
   CHECK(folder.count() == 0);
+}
+
+TEST_CASE("what makes an output impossible is found when it is claimed, not when it is written") {
+  const TemporaryFolder folder;
+  fs::create_directory(folder / "folder");
+  CHECK(Output::claim(folder / "none/x", Clobber::kReplace).error().code == ErrorCode::kCannotCreate);
+  CHECK(Output::claim(folder / "folder", Clobber::kRefuse).error().code == ErrorCode::kCannotCreate);
+  CHECK(Output::claim(folder / "folder", Clobber::kReplace).error().code == ErrorCode::kCannotCreate);
+  CHECK(AtomicFile::create("/dev/null", Clobber::kReplace).error().code == ErrorCode::kCannotCreate);
+  CHECK(fs::is_empty(folder / "folder"));
+  CHECK(folder.count() == 1);
+  // Streams are not claimed.
+  auto null = Output::claim("/dev/null", Clobber::kRefuse);
+  REQUIRE(null.ok());
+  CHECK(null->write("x").ok());
+  CHECK(Output::claim("/dev/full", Clobber::kRefuse)->write("x").error().code == ErrorCode::kIo);
+}
+
+TEST_CASE("an output that exists with the same bytes is as good as written") {
+  const TemporaryFolder folder;
+  for (const char* const there : {"", "same", "other"}) {
+    if (*there != '\0') REQUIRE(write_file(folder / "x", there, Clobber::kReplace).ok());
+    auto output = Output::claim(folder / "x", Clobber::kKeepSame);
+    REQUIRE(output.ok());
+    const Status written = output->write("same");
+    CHECK(written.ok() == (std::string(there) != "other"));
+    if (!written.ok()) CHECK(written.error().code == ErrorCode::kCannotCreate);
+    CHECK(*read_file(folder / "x", kPlenty) == (written.ok() ? "same" : "other"));
+  }
+  CHECK(folder.count() == 1);
+}
+
+TEST_CASE("a claimed output goes when a signal ends the process, and a written one stays") {
+  const TemporaryFolder folder;
+  auto written = Output::claim(folder / "x", Clobber::kRefuse);
+  const auto waiting = Output::claim(folder / "y", Clobber::kRefuse);
+  { const auto dropped = Output::claim(folder / "z", Clobber::kRefuse); }
+  REQUIRE((written.ok() && waiting.ok() && written->write("x").ok()));
+  CHECK(folder.count() == 2);
+  const pid_t child = ::fork();  // which ends by it, as in the signal's handler
+  if (child == 0) {
+    remove_temporaries();
+    ::_exit(0);
+  }
+  REQUIRE(::waitpid(child, nullptr, 0) == child);
+  CHECK(folder.count() == 1);
+  CHECK(*read_file(folder / "x", kPlenty) == "x");
+}
+
+TEST_CASE("two names of one file are the same file") {
+  const TemporaryFolder folder;
+  std::ofstream(folder / "a") << "a";
+  std::ofstream(folder / "b") << "a";
+  fs::create_symlink("a", folder / "link");
+  fs::create_hard_link(folder / "a", folder / "hard");
+  for (const char* const same : {"a", "./a", "link", "hard"})
+    CHECK(is_same_file(folder / "a", folder / same));
+  for (const char* const other : {"b", "none", "."}) CHECK(!is_same_file(folder / "a", folder / other));
+  CHECK(!is_same_file("/dev/null", "/dev/null"));
 }
 
 TEST_CASE("the mode is the file's") {

@@ -102,10 +102,11 @@ class StagedDataset {
 };
 
 /// Writes the bundle but for its name, so that of several bundles either all come to be or none. The same
-/// dataset gives the same bytes. Errors of AtomicFile::create, kIo.
-[[nodiscard]] Result<StagedDataset> stage_dataset(const std::string& path, const Dataset& dataset,
-                                                  Clobber clobber, Effort effort = {});
-/// stage_dataset() and commit(); returns the digest.
+/// dataset gives the same bytes. kIo.
+[[nodiscard]] Result<StagedDataset> stage_dataset(AtomicFile target, const Dataset& dataset,
+                                                  Effort effort = {});
+/// stage_dataset() and commit() to a target that was not created before the work; returns the digest. Errors
+/// of AtomicFile::create, kIo.
 [[nodiscard]] Result<Digest> write_dataset(const std::string& path, const Dataset& dataset, Clobber clobber,
                                            Effort effort = {});
 

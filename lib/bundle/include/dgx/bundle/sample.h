@@ -31,7 +31,10 @@ struct SampleSegment {
 /// Writes start states one by one, so that only one is in memory. The target does not exist before commit().
 class SampleWriter {
  public:
-  /// Errors of AtomicFile::create, kIo.
+  /// kIo.
+  [[nodiscard]] static Result<SampleWriter> create(AtomicFile target, const SampleHeader& header,
+                                                   Effort effort = {});
+  /// To a target that was not created before the work. Errors of AtomicFile::create, kIo.
   [[nodiscard]] static Result<SampleWriter> create(const std::string& path, const SampleHeader& header,
                                                    Clobber clobber, Effort effort = {});
   SampleWriter(SampleWriter&&) noexcept;

@@ -18,8 +18,11 @@ using merkle::StateDigests;
 [[nodiscard]] Result<StateDigests> digests_of(const State& state, int threads = 0);
 
 /// Writes a checkpoint bundle: the numbers of every entry at /state/NAME, each with its digest. `digests` is
-/// believed. The same state gives the same bytes. kMalformed as digests_of; errors of AtomicFile::create;
-/// kIo, and then nothing is left behind.
+/// believed. The same state gives the same bytes. kMalformed as digests_of; errors of AtomicFile; kIo, and
+/// then nothing is left behind.
+[[nodiscard]] Status write_state(AtomicFile target, const State& state, const StateDigests& digests,
+                                 Effort effort = {});
+/// To a target that was not created before the work.
 [[nodiscard]] Status write_state(const std::string& path, const State& state, const StateDigests& digests,
                                  Clobber clobber, Effort effort = {});
 

@@ -39,7 +39,9 @@ struct Trace {
 };
 
 /// kUsage if the trace contradicts itself (numbers without values, a step or value out of range); errors of
-/// AtomicFile::create; kIo. The same trace gives the same bytes.
+/// AtomicFile; kIo. The same trace gives the same bytes.
+[[nodiscard]] Status write_trace(AtomicFile target, const Trace& trace, Effort effort = {});
+/// To a target that was not created before the work.
 [[nodiscard]] Status write_trace(const std::string& path, const Trace& trace, Clobber clobber,
                                  Effort effort = {});
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "dgx/core/bytes.h"
+#include "dgx/core/files.h"
 #include "dgx/core/job_context.h"
 #include "dgx/core/json_output.h"
 #include "dgx/core/result.h"
@@ -91,9 +92,10 @@ class Out {
   void line(std::string_view text);
   /// Prints exactly these bytes, in text and in JSON: a file's content, a payload.
   void raw(std::string_view content);
-  /// Writes a whole output: to a file as write_file() does, which it refuses to replace without --force, or
-  /// for "-" as raw() does.
-  [[nodiscard]] Status output(const std::string& path, std::string_view content);
+  /// Claims an output before the work that it is for. A file is replaced only with --force.
+  [[nodiscard]] Result<Output> claim(const std::string& path) const;
+  /// Writes a claimed output: "-" as raw() does.
+  [[nodiscard]] Status output(Output& claimed, std::string_view content);
   /// Ends one result and begins the next: for programs that take several files.
   void next();
 

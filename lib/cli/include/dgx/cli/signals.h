@@ -21,6 +21,11 @@ RequestFlag& watch_hangup();
 /// Sets the flag of watch_signals() after this time, which is at least a second.
 void stop_after(std::chrono::seconds time);
 
+/// From now on a signal that ends the process first removes the temporary files of its outputs
+/// (dgx/core/files.h). Signals that are ignored, as by nohup(1), stay so. The calls above replace it for
+/// their signals, until a second SIGINT.
+void tidy_on_signals();
+
 /// From now on writing to a pipe without a reader fails with EPIPE, and writing beyond the file size limit
 /// (ulimit -f) with EFBIG, instead of ending the process: the exit code is right, and no temporary file is
 /// left.

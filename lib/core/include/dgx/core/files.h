@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -19,41 +20,73 @@ namespace dgx {
 /// otherwise.
 [[nodiscard]] Result<std::string> read_file(const std::string& path, std::size_t max_bytes);
 
-/// The choice whether an output may replace an existing file.
-enum class Clobber { kRefuse, kReplace };
+/// The choice what an output does to an existing file: it is refused, it replaces the file, or it is refused
+/// unless the file has the same bytes already, as after a call that was killed between two outputs.
+enum class Clobber { kRefuse, kReplace, kKeepSame };
 
-/// Writes a file so that after a crash at any moment either nothing or all of it is there: temporary file in
-/// the same folder, fsync, rename, fsync of the folder. "-" is standard output. `mode` is the permission
-/// bits. kCannotCreate if it exists (kRefuse), or the folder is missing or read-only; kIo if the disk is
-/// full. The temporary file is removed on every error. A pipe or device is written directly.
-[[nodiscard]] Status write_file(const std::string& path, std::string_view content, Clobber clobber,
-                                unsigned mode = 0644);
-
-/// kCannotCreate, before any work is done, if `path` exists and may not be replaced.
-[[nodiscard]] Status refuse_existing(const std::string& path, Clobber clobber);
-
-/// write_file() for a writer that needs a path of its own (HDF5): it writes to `path()`, and commit() makes
-/// that the target. An empty file is at path() from the start, which the writer opens truncating. The
-/// destructor removes what was not committed.
+/// A file that has its name when it is complete, and not before: it is written under a temporary name in the
+/// target's folder, `.NAME.PROCESS.COUNT.tmp`, and commit() makes that the target by fsync, rename and fsync
+/// of the folder. After a crash at any moment the target is whole, or as it was before.
+///
+/// The temporary file exists from create() on. A job that computes for long creates its outputs first, so
+/// that a missing or read-only folder, a full file system or a file that may not be replaced ends it at once
+/// and not after the work. Nothing is locked: of two processes with the same target, the first to commit gets
+/// it, and the other is refused or, with kReplace, replaces it.
+///
+/// The destructor removes what was not committed, and remove_temporaries() does if a signal ends the process.
+/// After SIGKILL or a crash of the machine the temporary file stays.
 class AtomicFile {
  public:
+  /// kUsage for "-"; kCannotCreate if the target exists (kRefuse), is a folder, device or pipe, or its folder
+  /// is missing or read-only; kIo if the file system is full.
   [[nodiscard]] static Result<AtomicFile> create(const std::string& target, Clobber clobber,
                                                  unsigned mode = 0644);
   AtomicFile(AtomicFile&& other) noexcept;
   AtomicFile& operator=(AtomicFile&&) = delete;
   ~AtomicFile();
 
+  [[nodiscard]] const std::string& target() const { return target_; }
+  /// The temporary file. It is empty; a writer opens it truncating, and closes it before commit().
   [[nodiscard]] const std::string& path() const { return temporary_; }
-  /// fsync, rename over the target, fsync of the folder. The file at path() must be closed by its writer.
+  /// Gives the file its name. kCannotCreate if the target has come to exist meanwhile, unless it may be
+  /// replaced; kIo.
   [[nodiscard]] Status commit();
 
  private:
-  AtomicFile(std::string target, std::string temporary, Clobber clobber)
-      : target_(std::move(target)), temporary_(std::move(temporary)), clobber_(clobber) {}
+  AtomicFile(std::string target, std::string temporary, Clobber clobber);
   std::string target_;
   std::string temporary_;
   Clobber clobber_;
+  std::size_t slot_;  ///< in the table of remove_temporaries()
 };
+
+/// Removes the temporary files of all AtomicFiles of this process: for the handler of a signal that ends it.
+/// Async-signal-safe.
+void remove_temporaries() noexcept;
+
+/// An output of text or bytes that is claimed before the work and written after it: an AtomicFile, or a
+/// stream ("-" for standard output, a pipe, terminal or device), which is opened only to be written.
+class Output {
+ public:
+  /// Errors of AtomicFile::create(); a stream has none.
+  [[nodiscard]] static Result<Output> claim(const std::string& path, Clobber clobber, unsigned mode = 0644);
+
+  [[nodiscard]] const std::string& path() const { return path_; }
+  /// Writes the whole content and commits it; to be called once. kIo if the disk is full; kCannotCreate as
+  /// AtomicFile::commit(). With kKeepSame, a file that has this content already is left as it is.
+  [[nodiscard]] Status write(std::string_view content);
+
+ private:
+  Output(std::string path, Clobber clobber, std::optional<AtomicFile> file)
+      : path_(std::move(path)), clobber_(clobber), file_(std::move(file)) {}
+  std::string path_;
+  Clobber clobber_;
+  std::optional<AtomicFile> file_;  ///< nullopt: a stream
+};
+
+/// Claims an output and writes it at once. `mode` is the permission bits.
+[[nodiscard]] Status write_file(const std::string& path, std::string_view content, Clobber clobber,
+                                unsigned mode = 0644);
 
 /// Appends text to an existing file, and syncs it. On an error the file is cut back to its old length; if
 /// that fails too, a torn end stays as after a crash, which readers expect.
@@ -120,6 +153,8 @@ class FileLock {
 /// Creates one folder (parents must exist) and syncs its name; an existing folder is fine.
 [[nodiscard]] Status make_folder(const std::string& path);
 [[nodiscard]] bool exists(const std::string& path);
+/// True if two paths lead to one existing regular file, by links or other spellings.
+[[nodiscard]] bool is_same_file(const std::string& a, const std::string& b);
 /// A warning if `path` is a regular file that others than its owner can use; `what` is its name in the
 /// warning, such as "private key". Empty otherwise.
 [[nodiscard]] std::string warning_of_secret(const std::string& path, std::string_view what);

@@ -65,9 +65,8 @@ inline constexpr std::string_view kOpenedSample = "sample.h5";
 [[nodiscard]] Result<std::vector<Digest>> read_states(const std::string& path, const manifest::Proof& proof,
                                                       manifest::Ends ends = manifest::Ends::kChecked);
 
-/// Writes a file that belongs next to a statement and is written before it. A file with the same bytes is
+/// Claims a file that belongs next to a statement and is written before it. A file with the same bytes is
 /// accepted, so that a call killed between the two writes can be repeated.
-[[nodiscard]] Status write_beside(const std::string& path, std::string_view content, Clobber clobber,
-                                  unsigned mode = 0644);
+[[nodiscard]] Result<Output> claim_beside(const std::string& path, Clobber clobber);
 
 }  // namespace dgx::jobs
