@@ -127,6 +127,8 @@ struct Open {
     command.output(options.output, "DISPUTE.jsonl", cli::Need::kRequired, "the transcript");
     command.option("--program", "FILE", options.program, "the step program, if it is not next to the task");
     command.isa(options.isa);
+    command.only_with({"--beacon"}, {"--against"});
+    command.only_with({"--part"}, {"--chunk"});
     command.about("A challenge that a replay does not bear out is refused; --force makes it anyway.");
   }
 
@@ -167,6 +169,7 @@ struct Move {
     command.flag("--concede", options.concede, "concede the game");
     command.at_most_one({"--drill", "--concede"});
     command.wait(wait);
+    command.not_with({"--store", "--location", "--rows"}, {"--concede"});
     command.key(options.key.path, options.key.passphrase_file);
     command.option("--program", "FILE", options.program, "the step program, if it is not next to the task");
     command.isa(options.isa);
@@ -201,6 +204,7 @@ struct Show {
     command.positional("DISPUTE.jsonl", options.transcript, "the transcript");
     command.option("--program", "FILE", options.program,
                    "the task's step program: it says what the numbers are in the model");
+    command.not_with({"--program"}, {"--json"});
   }
 
   Result<cli::Verdict> run(cli::Out& out) const {

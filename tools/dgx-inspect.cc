@@ -129,10 +129,11 @@ struct Plot {
     command.positional("RUN", folder, "a run's folder, finished or not");
     command.option("--columns", "N", columns, "width of the plot; unless given, that of the terminal");
     command.option("--output,-o", "PLOT.svg", output, "write an SVG instead of text; - is standard output");
+    command.writes({"--output"});
+    command.not_with({"--columns"}, {"--output"});
   }
 
   Result<cli::Verdict> run(cli::Out& out) const {
-    if (output && columns) return usage_error("--columns is for a plot in text, without --output");
     DGX_TRY(Output file, out.claim(output.value_or("-")));
     const cli::Out::Screen screen = cli::Out::screen();
     const jobs::PlotForm text = screen.unicode ? jobs::PlotForm::kBraille : jobs::PlotForm::kAscii;

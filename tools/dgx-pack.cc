@@ -86,6 +86,9 @@ void declare_changes(cli::Command& command, jobs::PackOptions& options, std::opt
   command.option("--shift", "T", options.shift, "see --scale");
   command.at_most_one({"--normalise", "--like", "--scale"});
   command.output(options.output, "DATA.h5", cli::Need::kRequired);
+  command.writes({"--rest"});
+  command.only_with({"--seed"}, {"--shuffle", "--split"});
+  command.not_with({"--shift"}, {"--normalise", "--like"});
 }
 
 cli::Cell values_cell(const bundle::Summary& summary, DType dtype) {

@@ -22,6 +22,8 @@ struct Profile {
     command.option("--init", "FILE", options.init, "the initial state, if it is not next to the task");
     command.key(options.key.path, options.key.passphrase_file, cli::Need::kOptional);
     command.output(options.output, "PROFILE.json", cli::Need::kOptional);
+    command.not_with({"--steps", "--segments"}, {"--against"});
+    command.only_with({"--output"}, {"--key"});
   }
 
   Result<cli::Verdict> run(cli::Out& out) const {

@@ -58,6 +58,7 @@ struct Open {
     command.key(options.key.path, options.key.passphrase_file, cli::Need::kOptional);
     command.output(options.output, "OPENING.json|SAMPLE.h5", cli::Need::kRequired,
                    "the opening; without --store, the start states with their paths to the proof's root");
+    command.only_with({"--location", "--key"}, {"--store"});
   }
 
   Result<cli::Verdict> run(cli::Out& out) const {

@@ -21,13 +21,13 @@ struct Referee {
         "public key of the ledger's operator, whose receipt confirms the answer to a demanded chunk");
     command.output(options.output, "RULING.json", cli::Need::kOptional, "the signed ruling");
     command.exactly_one({"--key", "--check"});
+    command.not_with({"--output", "--passphrase-file"}, {"--check"});
   }
 
   Result<cli::Verdict> run(cli::Out& out) const { return options.check ? check(out) : rule(out); }
 
  private:
   Result<cli::Verdict> check(cli::Out& out) const {
-    if (options.output != "-") return usage_error("--check writes no ruling: --output is for --key");
     DGX_TRY(const jobs::RulingCheck found, jobs::check_ruling(options, out.brief_job()));
     const manifest::Ruling& ruling = found.recomputed;
     out.field("ruling", found.given.id);

@@ -141,6 +141,7 @@ struct Append {
     command.key(writer.key.path, writer.key.passphrase_file);
     command.option("--receipts,-o", "RECEIPTS.jsonl", receipts_path,
                    "also write the new receipts here, for their statements' signers");
+    command.writes({"--receipts"});
     command.flag("--keep-going", keep_going, "log the allowed statements even if others are refused");
     command.option("--store", "DIR", writer.store,
                    "folder in which participants put openings, deliveries and chunks, which are fetched "
@@ -388,8 +389,8 @@ struct Head {
   void declare(cli::Command& command) {
     declare_ledger(command, writer.file);
     command.key(writer.key.path, writer.key.passphrase_file, cli::Need::kOptional);
-    command.output(path, "HEAD.json", cli::Need::kOptional,
-                   "file to write the signed tree head to, if there is a key");
+    command.output(path, "HEAD.json", cli::Need::kOptional, "file to write the signed tree head to");
+    command.only_with({"--output"}, {"--key"});
   }
   Result<cli::Verdict> run(cli::Out& out) const {
     jobs::LedgerWriter request = writer;
@@ -457,10 +458,9 @@ struct Bounds {
     command.positional("TASK.json", task_path, "a task, for its policy and its numbers");
     command.option("--policy", "FILE", policy_path,
                    "a policy instead, for a task of 1000000 base units in 100 segments");
+    command.exactly_one({"TASK.json", "--policy"});
   }
   Result<cli::Verdict> run(cli::Out& out) const {
-    if (task_path.has_value() == policy_path.has_value())
-      return usage_error("bounds: give either TASK.json or --policy");
     DGX_TRY(const auto result, task_path ? jobs::bounds_of_task(*task_path, out.common().trust)
                                          : jobs::bounds_of_policy(*policy_path));
     cli::Table bounds{{"name", "value", "policy", "holds", "formula"}};

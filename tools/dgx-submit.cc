@@ -123,6 +123,10 @@ struct Estimate {
   void declare(cli::Command& command) {
     command.positional("TASK.json", task, "an existing task, instead of the options of a new one");
     declare_task(command, options, cli::Need::kOptional);
+    std::vector<std::string> of_new_task;
+    for (const cli::OptionRow& row : command.rows())
+      if (!row.positional()) of_new_task.push_back(row.title());
+    command.not_with(std::move(of_new_task), {"TASK.json"});
   }
   Result<jobs::SubmitResult> estimate(const JobContext& context) const {
     if (task) return jobs::estimate_task(*task, context);

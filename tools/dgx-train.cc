@@ -148,18 +148,16 @@ struct Train {
     command.option("--drill", "FAULT", options.drill,
                    "a deliberate fault: step=S,op=O,element=E,bit=B | segment=N,lazy");
     command.isa(options.isa);
+    command.writes({"--predictions"});
+    command.only_with({"--step", "--predictions"}, {"--evaluate"});
+    command.not_with({"--validate", "--every", "--init", "--device", "--until", "--max-time", "--keep",
+                      "--profile-ops", "--drill"},
+                     {"--evaluate"});
   }
 
   Result<cli::Verdict> run(cli::Out& out) const {
     if (profile) return usage_error("--profile belongs to native tasks, which are not in this version");
-    if (evaluate && options.profile_operations)
-      return usage_error("--profile-ops is for training, not for --evaluate");
-    if (evaluate && device != "cpu") return usage_error("--device is for training, not for --evaluate");
-    if (evaluate && (options.validate || options.every || options.until || max_time))
-      return usage_error("--validate, --every, --until and --max-time are for training, not for --evaluate");
     if (evaluate) return run_evaluate(out);
-    if (step) return usage_error("--step is for --evaluate; training takes --until");
-    if (predictions) return usage_error("--predictions is for --evaluate");
     jobs::TrainOptions all = options;
     DGX_TRY(all.device, jobs::device_from_name(device));
     all.run = output;
@@ -201,9 +199,9 @@ struct Train {
   }
 
   Result<cli::Verdict> run_evaluate(cli::Out& out) const {
-    DGX_TRY(
-        const jobs::EvaluateResult result,
-        jobs::evaluate({options.task, options.data, *evaluate, options.isa, step, predictions}, out.job()));
+    const jobs::EvaluateOptions request{options.task, options.data, *evaluate,  options.program,
+                                        options.isa,  step,         predictions};
+    DGX_TRY(const jobs::EvaluateResult result, jobs::evaluate(request, out.job()));
     const jobs::Measures& found = result.measures;
     out.field("step", result.step);
     out.field("state", result.state);

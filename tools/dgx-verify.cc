@@ -113,6 +113,7 @@ struct Verify {
     command.isa(options.isa);
     command.output(options.output, "VERDICT.json|SHARD.json", cli::Need::kOptional,
                    "the verdict, with VERDICT.rows.jsonl next to it; or the shard");
+    command.only_with({"--work-key"}, {"--shard"});
   }
 
   Result<cli::Verdict> run(cli::Out& out) const {
@@ -180,6 +181,8 @@ struct Beacon {
     command.at_most_one({"--reveal", "--data"});
     command.at_most_one({"--reveal", "--profile", "--segment-milliseconds"});
     command.at_most_one({"--receipt", "--ledger", "--unlogged"});
+    command.only_with({"--task", "--receipt", "--operator", "--ledger", "--unlogged"}, {"--reveal"});
+    command.only_with({"--operator"}, {"--receipt"});
     command.key(key.path, key.passphrase_file);
     command.output(output, "COMMIT.json|BEACON.json", cli::Need::kOptional,
                    "the commitment, with its secret next to it in COMMIT.secret; or the beacon");
@@ -188,8 +191,6 @@ struct Beacon {
   Result<cli::Verdict> run(cli::Out& out) const { return proof ? reveal(out) : commit(out); }
 
   Result<cli::Verdict> commit(cli::Out& out) const {
-    if (task || logged.receipt || logged.ledger_operator || logged.ledger || logged.unlogged)
-      return usage_error("--task, --receipt, --operator, --ledger and --unlogged belong to --reveal");
     DGX_TRY(const auto result,
             jobs::commit_beacon({file, data, profile, segment_milliseconds, key, output}, out.brief_job()));
     out.field("commitment", result.id);

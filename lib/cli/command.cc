@@ -112,6 +112,7 @@ Command& Command::output(std::string& path, std::string value_name, Need need, s
   add_value("--output,-o", std::move(value_name), path, std::move(help));
   OptionRow& row = rows_.back();
   row.need = need;
+  row.writes = true;
   row.default_text = need == Need::kRequired ? "" : default_text == "-" ? "standard output" : default_text;
   return *this;
 }
@@ -147,6 +148,12 @@ Command& Command::isa(std::optional<std::string>& name) {
                 "compute with this instruction set instead of the best one; the results are the same");
 }
 
+Command& Command::writes(const std::vector<std::string>& names) {
+  for (OptionRow& row : rows_)
+    row.writes = row.writes || std::find(names.begin(), names.end(), row.title()) != names.end();
+  return *this;
+}
+
 Command& Command::exactly_one(std::vector<std::string> names) {
   groups_.push_back({std::move(names), Need::kRequired});
   return *this;
@@ -157,6 +164,16 @@ Command& Command::at_most_one(std::vector<std::string> names) {
   return *this;
 }
 
+Command& Command::only_with(std::vector<std::string> options, std::vector<std::string> modes) {
+  rules_.push_back({std::move(options), std::move(modes), true});
+  return *this;
+}
+
+Command& Command::not_with(std::vector<std::string> options, std::vector<std::string> modes) {
+  rules_.push_back({std::move(options), std::move(modes), false});
+  return *this;
+}
+
 Command& Command::about(std::string text) {
   text_ = std::move(text);
   return *this;
@@ -164,7 +181,9 @@ Command& Command::about(std::string text) {
 
 const OptionRow* Command::find(std::string_view name) const {
   for (const OptionRow& row : rows_) {
-    if (std::find(row.names.begin(), row.names.end(), name) != row.names.end()) return &row;
+    if (row.positional() ? row.value_name == name
+                         : std::find(row.names.begin(), row.names.end(), name) != row.names.end())
+      return &row;
   }
   return nullptr;
 }

@@ -4,8 +4,10 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <iterator>
 
 #include "dgx/cli/threads.h"
+#include "dgx/core/files.h"
 
 namespace dgx::cli {
 namespace {
@@ -92,16 +94,55 @@ Status store(const Command& command, OptionRow& row, const std::vector<std::stri
   return {};
 }
 
+/// Those of the options that were given.
+std::vector<std::string> given_of(const Command& command, const std::vector<std::string>& names) {
+  std::vector<std::string> out;
+  std::copy_if(names.begin(), names.end(), std::back_inserter(out), [&](const std::string& name) {
+    const OptionRow* const row = command.find(name);
+    return row != nullptr && row->given;
+  });
+  return out;
+}
+
+/// Refuses options that would have no effect.
+Status check_rules(const Command& command) {
+  for (const Command::Rule& rule : command.rules()) {
+    const auto options = given_of(command, rule.options);
+    const auto modes = given_of(command, rule.modes);
+    if (options.empty() || modes.empty() != rule.wanted) continue;
+    if (!rule.wanted)
+      return usage_error(fmt::format("{} has no effect with {}", options.front(), modes.front()),
+                         "leave out " + options.front());
+    return usage_error(
+        fmt::format("{} has no effect without {}", options.front(), fmt::join(rule.modes, " or ")));
+  }
+  return {};
+}
+
+/// Refuses an output that is an input, too: with --force it would be destroyed.
+Status check_outputs(const Command& command) {
+  for (const OptionRow& output : command.rows()) {
+    for (const OptionRow& input : command.rows()) {
+      if (!output.writes || input.writes || !input.takes_file()) continue;
+      for (const std::string& path : output.values) {
+        for (const std::string& read : input.values) {
+          if (is_same_file(path, read))
+            return usage_error(
+                fmt::format("{} {} is {}, which the command reads", output.names.back(), path, input.title()),
+                "name another file");
+        }
+      }
+    }
+  }
+  return {};
+}
+
 Status check_needed(const Command& command) {
   for (const OptionRow& row : command.rows()) {
     if (row.need == Need::kRequired && !row.given) return usage_error(row.title() + " is required");
   }
   for (const Command::Group& group : command.groups()) {
-    std::vector<std::string> given;
-    for (const std::string& name : group.names) {
-      const OptionRow* const row = command.find(name);
-      if (row != nullptr && row->given) given.push_back(name);
-    }
+    const auto given = given_of(command, group.names);
     if (given.size() > 1)
       return usage_error(fmt::format("{} and {} cannot be used together", given[0], given[1]));
     if (given.empty() && group.need == Need::kRequired) {
@@ -168,7 +209,8 @@ Status parse(Command& command, const Questions& questions, std::vector<std::stri
   for (const auto& [row, option] : bound) {
     row->given = option->count() > 0;
     if (!row->given) continue;
-    Status stored = store(command, *row, option->results());
+    row->values = option->results();
+    Status stored = store(command, *row, row->values);
     if (!stored.ok() && !first) first = std::move(stored).error();
   }
   if (questions.any()) return {};
@@ -176,7 +218,9 @@ Status parse(Command& command, const Questions& questions, std::vector<std::stri
   std::erase(extras, "--");  // CLI11 keeps the mark that ends the options
   if (!extras.empty()) return unexpected(command, extras);
   if (first) return *first;
-  return check_needed(command);
+  DGX_CHECK(check_needed(command));
+  DGX_CHECK(check_rules(command));
+  return check_outputs(command);
 }
 
 }  // namespace dgx::cli

@@ -206,6 +206,15 @@ Result<Body> body_of(const Recipe& recipe, const json::Object& fields) {
   return usage_error(status.error().message, missing ? hint_for(status.error().message) : "");
 }
 
+/// Refuses options from which nothing of this kind follows.
+Status check_options(const MakeStatement& options, const Recipe& recipe) {
+  const bool transfers = recipe.kind == Kind::kDeposit || recipe.kind == Kind::kWithdrawal;
+  if (options.profile && recipe.kind != Kind::kAssign) return usage_error("--profile is only for assign");
+  if (options.about_path && transfers) return usage_error("--about is not for " + options.kind);
+  if (options.ledger && !transfers) return usage_error("--ledger is only for deposit and withdrawal");
+  return {};
+}
+
 /// Opens what the options name, and checks that task, profile, ledger and statement belong together.
 Result<Sources> open_sources(const MakeStatement& options, const Recipe& recipe,
                              const crypto::SecretKey& key) {
@@ -221,7 +230,6 @@ Result<Sources> open_sources(const MakeStatement& options, const Recipe& recipe,
     return needs(options.kind, "TASK.json");
   }
   if (options.profile) {
-    if (recipe.kind != Kind::kAssign) return usage_error("--profile is only for assign");
     DGX_TRY(out.segment_milliseconds,
             profiled_segment_milliseconds(*options.profile, out.task->id, out.signer));
   }
@@ -251,6 +259,7 @@ std::vector<std::string> makeable_kinds() {
 
 Result<Signed<Body>> make_statement(const MakeStatement& options) {
   DGX_TRY(const Recipe* recipe, recipe_of(options.kind));
+  DGX_CHECK(check_options(options, *recipe));
   DGX_TRY(const crypto::SecretKey key, read_key(options.key));
   DGX_TRY(const Sources sources, open_sources(options, *recipe, key));
   DGX_TRY(json::Object fields, recipe->fields(sources));

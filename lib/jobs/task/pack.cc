@@ -85,8 +85,6 @@ Status check_options(const PackOptions& options) {
     return usage_error("--split and --rest go together");
   if (options.split && !(*options.split > 0 && *options.split < 1))
     return usage_error(fmt::format("--split: {} is not between 0 and 1", *options.split));
-  if ((options.normalise || options.like) && options.shift != std::vector<double>{0})
-    return usage_error("--shift cannot be used with --normalise or --like");
   if (options.rest && is_same_place(*options.rest, options.output))
     return usage_error(fmt::format("--rest: {} is the place of the other bundle", *options.rest));
   return {};

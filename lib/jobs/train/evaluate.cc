@@ -44,7 +44,7 @@ Result<std::optional<PredictionsFile>> claim_predictions(const EvaluateOptions& 
 Result<EvaluateResult> evaluate(const EvaluateOptions& options, const JobContext& context) {
   DGX_CHECK(choose_instruction_set(options.isa));
   DGX_TRY(std::optional<PredictionsFile> file, claim_predictions(options, context.clobber));
-  DGX_TRY(const TaskFiles files, open_task(options.task, std::nullopt, context.trust));
+  DGX_TRY(const TaskFiles files, open_task(options.task, options.program, context.trust));
   DGX_TRY(const auto evaluation, Evaluation::open(files, options.data, context.threads));
   DGX_TRY(const StateSource source, read_source(options.run, options.step, context.threads));
   if (source.task && *source.task != files.task.id)

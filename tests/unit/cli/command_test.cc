@@ -41,6 +41,8 @@ struct Example {
     command.option("--only", "FILE", only, "one");
     command.flag("--all", all, "everything");
     command.at_most_one({"--only", "--all"});
+    command.only_with({"--seed", "--scale"}, {"--first", "--plan"});
+    command.not_with({"--shape"}, {"--all"});
     declare_common(command, common, questions);
     return parse(command, questions, std::move(arguments));
   }
@@ -68,6 +70,14 @@ TEST_CASE("the last positional takes all that is left, before and after options"
   CHECK(task == "t.json");
   CHECK(rest == std::vector<std::string>{"a", "b", "c"});
   CHECK(key == "k.pem");
+}
+
+TEST_CASE("options that would have no effect are refused") {
+  CHECK(message_of({"t", "--seed", "1"}) == "--seed has no effect without --first or --plan");
+  CHECK(message_of({"t", "--scale", "1", "--plan"}).empty());
+  CHECK(message_of({"t", "--scale", "1", "--first", "1"}).empty());
+  CHECK(message_of({"t", "--shape", "1", "--all"}) == "--shape has no effect with --all");
+  CHECK(message_of({"t", "--shape", "1", "--only", "x"}).empty());
 }
 
 TEST_CASE("options keep their defaults when they are not given") {

@@ -37,8 +37,10 @@ struct OptionRow {
   /// Values that shells offer, where any other may be given.
   std::vector<std::string> suggestions = {};
   Need need = Need::kOptional;
-  bool common = false;  ///< every program has it
-  bool given = false;   ///< set by the parser
+  bool common = false;              ///< every program has it
+  bool writes = false;              ///< its values are files that the command writes
+  bool given = false;               ///< set by the parser
+  std::vector<std::string> values;  ///< those given, set by the parser
   /// Stores the values given. Its error does not name the option: the caller adds that.
   std::function<Status(const std::vector<std::string>&)> store;
 
@@ -129,9 +131,19 @@ class Command {
   /// --isa, for programs that compute.
   Command& isa(std::optional<std::string>& name);
 
+  /// Says that these options name files that the command writes, as output() does of -o. A file that is also
+  /// an input is refused, which --force would otherwise destroy.
+  Command& writes(const std::vector<std::string>& names);
+
   /// Requires exactly one, or at most one, of these options, which must have been declared as not required.
+  /// Here and below a positional argument goes by its value name.
   Command& exactly_one(std::vector<std::string> names);
   Command& at_most_one(std::vector<std::string> names);
+
+  /// Refuses these options unless one of `modes` is given, or if one of `modes` is given: those that would
+  /// have no effect, which somebody who gives them does not know.
+  Command& only_with(std::vector<std::string> options, std::vector<std::string> modes);
+  Command& not_with(std::vector<std::string> options, std::vector<std::string> modes);
 
   /// A paragraph at the end of --help.
   Command& about(std::string text);
@@ -140,13 +152,20 @@ class Command {
     std::vector<std::string> names;
     Need need = Need::kOptional;
   };
+  /// Options, and the modes without which (`wanted`) or with which they have no effect.
+  struct Rule {
+    std::vector<std::string> options;
+    std::vector<std::string> modes;
+    bool wanted = false;
+  };
   [[nodiscard]] std::vector<OptionRow>& rows() { return rows_; }
   [[nodiscard]] const std::vector<OptionRow>& rows() const { return rows_; }
   [[nodiscard]] const std::vector<Group>& groups() const { return groups_; }
+  [[nodiscard]] const std::vector<Rule>& rules() const { return rules_; }
   [[nodiscard]] const std::string& text() const { return text_; }
   /// The variables that hold paths of private keys.
   [[nodiscard]] const std::vector<const std::string*>& keys() const { return keys_; }
-  /// The row with that name, or nullptr.
+  /// The row with that name, or of the positional argument with that value name; or nullptr.
   [[nodiscard]] const OptionRow* find(std::string_view name) const;
 
  private:
@@ -186,6 +205,7 @@ class Command {
 
   std::vector<OptionRow> rows_;
   std::vector<Group> groups_;
+  std::vector<Rule> rules_;
   std::vector<const std::string*> keys_;
   std::string text_;
 };

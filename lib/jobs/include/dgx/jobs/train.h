@@ -88,8 +88,9 @@ struct TrainResult {
 
 struct EvaluateOptions {
   std::string task;
-  std::string data;  ///< test data
-  std::string run;   ///< a run's folder, or a state bundle
+  std::string data;                    ///< test data
+  std::string run;                     ///< a run's folder, or a state bundle
+  std::optional<std::string> program;  ///< the step program; none: the one next to the task
   std::optional<std::string> isa;
   std::optional<std::int64_t> step;        ///< the checkpoint at this step; none: the last
   std::optional<std::string> predictions;  ///< FILE.npy or FILE.npz, dgx-train(1)

@@ -1,0 +1,69 @@
+"""Options that would have no effect are refused: modes.py --bin FOLDER (refusals.py).
+
+The command line alone decides, so no file that it names has to exist.
+"""
+
+import sys
+
+import refusals
+from refusals import USAGE, call, check, tasks
+
+TRAIN = ["dgx-train", "t", "--data", "d"]
+VERIFY = ["dgx-verify", "t", "p", "--from", "r", "--data", "d", "--key", "k", "-o", "v"]
+BEACON = ["dgx-verify", "beacon", "t", "--key", "k", "-o", "c"]
+REVEAL = ["dgx-verify", "beacon", "c", "--reveal", "p", "--task", "t", "--key", "k"]
+OPEN = ["dgx-prove", "open", "t", "p", "--beacon", "b", "--run", "r", "-o", "s"]
+CHALLENGE = ["dgx-bisect", "open", "t", "p", "--key", "k", "-o", "d"]
+MOVE = ["dgx-bisect", "move", "t", "d", "--from", "r", "--data", "d", "--key", "k"]
+PACK = ["dgx-pack", "npy", "--x", "x", "--y", "y", "-o", "d"]
+EVALUATE = [*TRAIN, "--evaluate", "r"]
+
+# A call, options of it that have no effect (with their values), and the modes without which, or with which, that is so.
+WITHOUT = (
+    ([*TRAIN, "-o", "r"], {"--step": "3", "--predictions": "p.npy"}, "--evaluate"),
+    (VERIFY, {"--work-key": "w"}, "--shard"),
+    (BEACON, {"--task": "t", "--receipt": "r", "--ledger": "l", "--unlogged": None}, "--reveal"),
+    ([*REVEAL, "--ledger", "l"], {"--operator": "o"}, "--receipt"),
+    (OPEN, {"--location": "l", "--key": "k"}, "--store"),
+    ([*CHALLENGE, "--segment", "1"], {"--beacon": "b"}, "--against"),
+    ([*CHALLENGE, "--segment", "1"], {"--part": "1"}, "--chunk"),
+    (PACK, {"--seed": "1"}, "--shuffle or --split"),
+    (["dgx-profile", "t", "--data", "d", "--against", "p"], {"--output": "o"}, "--key"),
+    (["dgx-settle", "head", "l"], {"--output": "o"}, "--key"),
+)
+WITH = (
+    (EVALUATE, {"--validate": "t", "--every": "1", "--init": "i", "--device": "cpu", "--until": "1", "--max-time": "1h", "--keep": "last", "--profile-ops": None,
+                "--drill": "segment=1,lazy"}, "--evaluate"),
+    ([*MOVE, "--concede"], {"--store": "s", "--location": "l", "--rows": "r"}, "--concede"),
+    (["dgx-bisect", "show", "d", "--json"], {"--program": "p"}, "--json"),
+    (["dgx-inspect", "plot", "r", "-o", "p.svg"], {"--columns": "40"}, "--output"),
+    (["dgx-referee", "d", "--check", "r"], {"--output": "o", "--passphrase-file": "p"}, "--check"),
+    ([*PACK, "--normalise"], {"--shift": "1"}, "--normalise"),
+    ([*PACK, "--like", "l"], {"--shift": "1"}, "--like"),
+    (["dgx-profile", "t", "--data", "d", "--key", "k", "--against", "p"], {"--steps": "1", "--segments": "1"}, "--against"),
+    (["dgx-submit", "estimate", "t"], {"--data": "d", "--model": "m", "--steps": "4", "--seed": "1", "--price": "1"}, "TASK.json"),
+)
+# Those that depend on what a value says, and the message.
+VALUES = (
+    (["dgx-settle", "make", "deposit", "--key", "k", "--about", "s"], "--about is not for deposit"),
+    (["dgx-settle", "make", "withdrawal", "--key", "k", "--about", "s"], "--about is not for withdrawal"),
+    (["dgx-settle", "make", "assign", "t", "--key", "k", "--ledger", "l"], "--ledger is only for deposit and withdrawal"),
+    (["dgx-settle", "make", "deposit", "--key", "k", "--profile", "p"], "--profile is only for assign"),
+)
+
+
+def refuses(words, message):
+    done = call(*words)
+    check(done.returncode == USAGE and f"{words[0]}: error: {message}\n" in done.stderr, f"{' '.join(words)}: exit {done.returncode}: {done.stderr}")
+
+
+count = 0
+for table, word in ((WITHOUT, "without"), (WITH, "with")):
+    for words, options, mode in table:
+        for option, value in options.items():
+            refuses([*words, option, *([] if value is None else [value])], f"{option} has no effect {word} {mode}")
+            count += 1
+for words, message in VALUES:
+    refuses(words, message)
+tasks.needs.counted(count + len(VALUES), 0)
+sys.exit(1 if refusals.failures else 0)

@@ -1,0 +1,151 @@
+"""Outputs are claimed before the work that they are for: outputs.py --bin FOLDER (refusals.py).
+
+Inputs that are not there show it: a program that read one, or computed anything, before it had its output, would name the input.
+"""
+
+import contextlib
+import os
+import signal
+import subprocess
+import time
+
+from refusals import BIN, CANNOT_CREATE, DONE, MISSING, USAGE, call, check, read, refused, run_tests, write
+
+# Calls none of whose inputs exist, the option of an output, the output's name, and the files that are written next to it.
+CALLS = (
+    (["dgx-bisect", "open", "t", "p", "--segment", "1", "--key", "k"], "-o", "d.jsonl", ()),
+    (["dgx-bisect", "trace", "t", "--from", "r", "--segment", "1", "--data", "d"], "-o", "t.h5", ()),
+    (["dgx-inspect", "export", "r"], "-o", "m.safetensors", ()),
+    (["dgx-inspect", "plot", "r"], "-o", "p.svg", ()),
+    (["dgx-inspect", "report", "l"], "-o", "r.html", ()),
+    (["dgx-key", "open", "e", "--pub", "k"], "-o", "p.json", ()),
+    (["dgx-key", "sign", "f", "--key", "k"], "-o", "e.json", ()),
+    (["dgx-pack", "csv", "f", "--label", "1"], "-o", "c.h5", ()),
+    (["dgx-pack", "npy", "--x", "x", "--y", "y", "--split", "0.5", "-o", "first.h5"], "--rest", "n.h5", ()),
+    (["dgx-profile", "t", "--data", "d", "--key", "k"], "-o", "p.json", ()),
+    (["dgx-prove", "t", "r", "--key", "k"], "-o", "p.json", ("p.states",)),
+    (["dgx-prove", "deliver", "t", "p", "--run", "r", "--store", "s", "--key", "k"], "-o", "d.json", ()),
+    (["dgx-prove", "open", "t", "p", "--beacon", "b", "--run", "r"], "-o", "s.h5", ()),
+    (["dgx-prove", "open", "t", "p", "--beacon", "b", "--run", "r", "--store", "s", "--key", "k"], "-o", "o.json", ()),
+    (["dgx-referee", "d", "--key", "k"], "-o", "r.json", ()),
+    (["dgx-settle", "append", "l", "s", "--key", "k"], "-o", "r.jsonl", ()),
+    (["dgx-settle", "extract", "l", "--game", "12345678"], "-o", "d.jsonl", ()),
+    (["dgx-settle", "head", "l", "--key", "k"], "-o", "h.json", ()),
+    (["dgx-settle", "make", "deposit", "--key", "k"], "-o", "s.json", ()),
+    (["dgx-submit", "--data", "d", "--model", "mlp:4-2", "--loss", "mse", "--optimizer", "sgd:lr=1", "--batch", "1", "--steps", "2", "--key", "k"], "-o",
+     "t.json", ("t.program.jsonl", "t.eval.jsonl", "t.init.h5")),
+    (["dgx-train", "t", "--data", "d", "--evaluate", "r"], "--predictions", "p.npz", ()),
+    (["dgx-verify", "t", "p", "--from", "r", "--data", "d", "--all", "--key", "k"], "-o", "v.json", ("v.rows.jsonl",)),
+    (["dgx-verify", "t", "p", "--from", "r", "--data", "d", "--all", "--key", "k", "--shard", "0/1"], "-o", "s.json", ()),
+    (["dgx-verify", "beacon", "t", "--key", "k"], "-o", "c.json", ("c.secret",)),
+    (["dgx-verify", "beacon", "c", "--reveal", "p", "--task", "t", "--unlogged", "--key", "k"], "-o", "b.json", ()),
+    (["dgx-verify", "merge", "t", "p", "s", "--key", "k"], "-o", "v.json", ("v.rows.jsonl",)),
+)
+
+
+def test_bad_places():
+    """A missing folder, a file that is there, a folder in its place: said before any input is."""
+    for words, option, name, beside in CALLS:
+        refused(CANNOT_CREATE, "nowhere/" + name, *words, option, "nowhere/" + name)
+        write(name, b"theirs")
+        refused(CANNOT_CREATE, f"{name}: already exists", *words, option, name)
+        os.remove(name)
+        for place in (name, *beside):
+            os.mkdir(place)
+            refused(CANNOT_CREATE, f"{place}: ", *words, option, name, "--force")
+            os.rmdir(place)
+
+
+def test_good_places():
+    """With a place for its output each names an input, and leaves no trace of the place that it had taken."""
+    for words, option, name, _ in CALLS:
+        refused(MISSING, "", *words, option, name)
+
+
+def test_streams():
+    """What has no name to be taken is opened when it is written."""
+    sign = ["dgx-key", "sign", "x.json", "--key", "stranger.pem", "-o"]
+    write("x.json", b"{}")
+    for place in ("/dev/null", "/dev/stdout", "-"):
+        done = call(*sign, place)
+        check(done.returncode == DONE, f"-o {place}: exit {done.returncode}: {done.stderr}")
+    done = call(*sign, "/dev/full")
+    check(done.returncode == 74, f"-o /dev/full: exit {done.returncode}: {done.stderr}")
+    refused(CANNOT_CREATE, "/dev/null: ", "dgx-pack", "idx", "--images", "x.idx", "--labels", "y.idx", "--force", "-o", "/dev/null")
+    os.mkfifo("pipe")
+    reader = subprocess.Popen(["cat", "pipe"], stdout=subprocess.PIPE)
+    done = call(*sign, "pipe")
+    check(done.returncode == DONE and b"payload" in reader.communicate(timeout=60)[0], f"-o a pipe: exit {done.returncode}: {done.stderr}")
+    os.remove("pipe")
+    # A link is replaced, not followed.
+    write("far", b"far")
+    os.symlink("far", "link")
+    refused(CANNOT_CREATE, "link: already exists", *sign, "link")
+    done = call(*sign, "link", "--force")
+    check(done.returncode == DONE and not os.path.islink("link") and read("far") == b"far", f"-o a link: exit {done.returncode}: {done.stderr}")
+    for name in ("x.json", "far", "link"):
+        os.remove(name)
+
+
+def test_inputs_are_kept():
+    """--force replaces outputs, never an input, whatever it is called."""
+    os.link("small.json", "hard.json")
+    os.symlink("small.json", "soft.json")
+    for name in ("small.json", "./small.json", "hard.json", "soft.json"):
+        refused(USAGE, "is TASK.json, which the command reads", "dgx-profile", "small.json", "--data", "small.h5", "--key", "stranger.pem", "--force", "-o", name)
+    for words, what in (
+            (["dgx-pack", "idx", "--images", "x.idx", "--labels", "y.idx", "--force", "-o", "y.idx"], "--labels"),
+            (["dgx-pack", "idx", "--images", "x.idx", "--labels", "y.idx", "--force", "-o", "new.h5", "--split", "0.5", "--rest", "x.idx"], "--images"),
+            (["dgx-verify", "small.json", "p.json", "--from", "run", "--data", "small.h5", "--all", "--key", "stranger.pem", "--force", "-o", "stranger.pem"], "--key"),
+            (["dgx-settle", "append", "small.json", "none.json", "--key", "stranger.pem", "--force", "-o", "small.json"], "LEDGER.jsonl"),
+            (["dgx-key", "sign", "small.json", "--key", "stranger.pem", "--force", "-o", "small.json"], "FILE"),
+            (["dgx-key", "sign", "small.json", "--key", "stranger.pem", "-o", "small.json"], "FILE")):
+        refused(USAGE, f"is {what}, which the command reads", *words)
+    os.remove("hard.json")
+    os.remove("soft.json")
+
+
+@contextlib.contextmanager
+def waiting(output, pipe):
+    """A program that has claimed its output and waits for its input."""
+    os.mkfifo(pipe)
+    process = subprocess.Popen([os.path.join(BIN, "dgx-key"), "sign", pipe, "--key", "stranger.pem", "-o", output], stdout=subprocess.DEVNULL,
+                               stderr=subprocess.PIPE, text=True)
+    give_up = time.monotonic() + 60
+    while not any(name.startswith(f".{output}.{process.pid}.") for name in os.listdir(".")):
+        assert process.poll() is None and time.monotonic() < give_up, "the output is not claimed before the input is read"
+        time.sleep(0.001)
+    yield process
+    os.remove(pipe)
+
+
+def test_signals():
+    """A signal that ends a program at work takes its claim away."""
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGALRM):
+        before = sorted(os.listdir("."))
+        with waiting("new.json", "pipe") as process:
+            process.send_signal(number)
+            error = process.communicate(timeout=60)[1]
+            check(process.returncode == -number, f"signal {number}: exit {process.returncode}: {error}")
+        check(sorted(os.listdir(".")) == before, f"signal {number}: left behind: {set(os.listdir('.')) - set(before)}")
+
+
+def fed(process, pipe):
+    with open(pipe, "w", encoding="utf-8") as file:
+        file.write(f'{{"from":"{pipe}"}}')
+    error = process.communicate(timeout=60)[1]
+    return process.returncode, error
+
+
+def test_two_writers():
+    """Of two programs with one output the first to end has it. The other is refused, and changes nothing."""
+    with waiting("new.json", "pipe") as first, waiting("new.json", "other") as second:
+        check(fed(second, "other")[0] == DONE, "the one that ends first is refused")
+        made = read("new.json")
+        code, error = fed(first, "pipe")
+        check(code == CANNOT_CREATE and "new.json: already exists" in error, f"the one that ends last: exit {code}: {error}")
+        check(read("new.json") == made, "the one that ends last changed the output")
+    os.remove("new.json")
+
+
+run_tests(test_bad_places, test_good_places, test_streams, test_inputs_are_kept, test_signals, test_two_writers)
