@@ -76,6 +76,7 @@ cli::Verdict print_verdict(cli::Out& out, const jobs::VerifyResult& result) {
   print_miss(out, verdict.miss_probability);
   out.field("work", verdict.work);
   out.field("id", result.id);
+  if (result.resumed > 0) out.field("resumed", result.resumed);
   if (result.seconds > 0) out.field("seconds", rounded(result.seconds));
   print_disagreements(out, result.rows);
   if (!settles) out.line("the draw was chosen: this acceptance settles nothing");

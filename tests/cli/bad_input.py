@@ -301,9 +301,9 @@ def test_signals():
 
 
 def caught(*words):
-    """A process that has just got its signal handlers, and has not begun to work."""
+    """A process that has just got the signal handlers of its job, and has not begun to work. SIGUSR2 is the last of them, and the job's alone."""
     process = subprocess.Popen([os.path.join(BIN, words[0]), *words[1:]], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-    mask = 1 << signal.SIGTERM - 1
+    mask = 1 << signal.SIGUSR2 - 1
     while process.poll() is None:
         with open(f"/proc/{process.pid}/status") as file:
             handled = next(line for line in file if line.startswith("SigCgt"))
@@ -333,23 +333,23 @@ def test_no_progress():
 
 
 def proved():
-    """A finished run, its proof and a shard of all segments: what the tests below interrupt."""
+    """A finished run, its proof and a verification of all segments: what the tests below interrupt."""
     finishes("whole", "alone")
     tasks.run(BIN, "dgx-prove", "small.json", "whole", "--key", "stranger.pem", "-o", "proof.json")
-    return ["dgx-verify", "small.json", "proof.json", "--from", "whole", "--data", "small.h5", "--all", "--shard", "0/1", "--key",
-            "stranger.pem", "--threads", "1", "--isa", "scalar", "-o"]
+    return ["dgx-verify", "small.json", "proof.json", "--from", "whole", "--data", "small.h5", "--all", "--key", "stranger.pem", "--threads", "1", "--isa",
+            "scalar"]
 
 
-def shard_interrupted(shard, number):
-    """Exit code and error of a shard that got the signal at work, when it had kept some of its segments, as it does once a second: it is held for as long.
+def verifier_interrupted(verify, output, number):
+    """Exit code and error of a verifier that got the signal at work, when it had kept some of its segments, as it does once a second: it is held for as long.
     It may have been done before, and is made again."""
     for attempt in range(20):
-        process = caught(*shard, "shard.json")
+        process = caught(*verify, "-o", output)
         time.sleep(0.002 * attempt)  # till it has opened what it reads
         process.send_signal(signal.SIGSTOP)
         time.sleep(1.1)
         process.send_signal(signal.SIGCONT)
-        while process.poll() is None and not os.path.exists("shard.json.part"):
+        while process.poll() is None and not os.path.exists(f"{output}.part"):
             time.sleep(0.0005)
         process.send_signal(signal.SIGSTOP)
         process.send_signal(number)
@@ -357,29 +357,69 @@ def shard_interrupted(shard, number):
         error = process.communicate(timeout=200)[1]
         if process.returncode != DONE:
             break
-        os.remove("shard.json")
+        os.remove(output)
+        if os.path.exists("verdict.rows.jsonl"):
+            os.remove("verdict.rows.jsonl")
     return process.returncode, error
 
 
-def test_interrupted_verifiers():
-    shard = proved()
-    tasks.run(BIN, *shard, "expected.json")
+def check_resumes(verify, output, result):
+    """After each signal the same command continues what was finished, and ends as if nothing had happened: with the same `result`, its output or a file
+    next to it."""
+    expected = read("expected." + result.split(".", 1)[1])
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGKILL):
-        code, error = shard_interrupted(shard, number)
-        check(code == (-number if number == signal.SIGKILL else INTERRUPTED), f"a shard at signal {number}: exit {code}: {error}")
-        check(not os.path.exists("shard.json"), f"a shard at signal {number}: is there in part")
-        done = tasks.run(BIN, *shard, "shard.json")[1]
-        check(done.get("resumed", 0) > 0, f"a shard after signal {number} began anew")
-        check(read("shard.json") == read("expected.json"), f"a shard after signal {number} is another")
-        check(not os.path.exists("shard.json.part"), f"a shard after signal {number} left its beginning")
-        os.remove("shard.json")
+        code, error = verifier_interrupted(verify, output, number)
+        check(code == (-number if number == signal.SIGKILL else INTERRUPTED), f"{output} at signal {number}: exit {code}: {error}")
+        check(number == signal.SIGKILL or "run the same command again" in error, f"{output} at signal {number}: does not say how to go on: {error}")
+        check(not os.path.exists(output), f"{output} at signal {number}: is there in part")
+        done = tasks.run(BIN, *verify, "-o", output)[1]
+        check(done.get("resumed", 0) > 0, f"{output} after signal {number} began anew")
+        check(read(result) == expected, f"{output} after signal {number} is another")
+        check(not os.path.exists(f"{output}.part"), f"{output} after signal {number} left its beginning")
+        for name in {output, result}:
+            os.remove(name)
+
+
+def test_interrupted_verifiers():
+    verify = proved()
+    shard = [*verify, "--shard", "0/1"]
+    tasks.run(BIN, *shard, "-o", "expected.json")
+    check_resumes(shard, "shard.json", "shard.json")
+    os.remove("expected.json")
+    tasks.run(BIN, *verify, "-o", "expected.json")
+    check_resumes(verify, "verdict.json", "verdict.rows.jsonl")
+    for name in [name for name in os.listdir(".") if name.startswith(".") and name.endswith(".tmp")]:
+        os.remove(name)  # of those that were killed
     before = snapshot()
-    verify = [*shard[:shard.index("--shard")], "--key", "stranger.pem", "-o", "verdict.json"]
-    trace = ["dgx-profile", "small.json", "--data", "small.h5", "--key", "stranger.pem", "-o", "profile.json"]
-    for words in (verify, trace):
+    at_random = [*verify[:verify.index("--all")], "--fraction", "1", *verify[verify.index("--all") + 1:], "-o", "random.json"]
+    for words in (at_random, ["dgx-profile", "small.json", "--data", "small.h5", "--key", "stranger.pem", "-o", "profile.json"]):
         code, error = ended(caught(*words), signal.SIGTERM)
-        check(code == INTERRUPTED, f"{words[0]} at SIGTERM: exit {code}: {error}")
+        check(code == INTERRUPTED and "nothing is saved" in error, f"{words[0]} at SIGTERM: exit {code}: {error}")
     check(before == snapshot(), "an interrupted verifier left something behind")
+
+
+def test_rows_of_others():
+    """The beginning of another verification is refused, and so is one that somebody else made."""
+    verify = proved()
+    part = "v.json.part"
+    for number in (signal.SIGKILL,):
+        verifier_interrupted(verify, "v.json", number)
+    good = read(part)
+    for says, words in (("is not the beginning of this verification", [*verify[:verify.index("--all")], "--segments", "1,2", *verify[verify.index("--all") + 1:]]),
+                        ("was made elsewhere", [word.replace("stranger.pem", "other.pem") for word in verify])):
+        if not os.path.exists("other.pem"):
+            tasks.run(BIN, "dgx-key", "new", "other")
+        refused((MALFORMED, UNAUTHORISED), says, *words, "-o", "v.json")
+        check("remove it to start again" in call(*words, "-o", "v.json").stderr, "the way on is not told")
+    write(part, flipped(good, 1000))
+    refused(UNAUTHORISED, part, *verify, "-o", "v.json")
+    write(part, good[:-1])
+    refused(MALFORMED, part, *verify, "-o", "v.json")
+    write(part, good)
+    check(tasks.run(BIN, *verify, "-o", "v.json")[1]["resumed"] > 0, "what was kept is lost")
+    check(not os.path.exists(part), "the kept rows are still there")
+    for name in ("v.json", "v.rows.jsonl", "other.pem", "other.pub.pem"):
+        os.remove(name)
 
 
 def test_proofs():
@@ -428,5 +468,5 @@ if OPTIONS.part:
         tasks.needs.modules(module)
     run_tests(part)
 run_tests(test_datasets, test_tasks, test_runs, test_sources, test_full_disk, test_read_only_folder, test_two_writers, test_signals, test_no_progress,
-          test_interrupted_verifiers, test_proofs, test_full_disk_of_provers,
+          test_interrupted_verifiers, test_rows_of_others, test_proofs, test_full_disk_of_provers,
           test_read_only_folder_of_provers)

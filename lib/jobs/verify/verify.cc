@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
-#include <functional>
+#include <iterator>
 #include <set>
 
 #include "dgx/core/version.h"
@@ -144,24 +144,26 @@ Result<protocol::Shard> read_shard(const std::string& path, protocol::ShardRole 
                    "make it again with this version");
 }
 
-/// The finished rows of a shard on disk, SHARD.json.part, so that an interrupted call continues.
+/// The finished rows of a verdict or shard on disk, FILE.json.part, so that an interrupted call continues.
 ///
 /// It is replaced whole, with a code under the work key, so that it is never half written, and rows that
 /// somebody else put there are not taken for one's own. It is written when the call is interrupted and, for a
 /// process that is killed, at most once a second while it replays. A call that is stopped twice without
 /// having finished a segment would go on so for ever: that is an error.
+///
+/// Segments drawn at random are drawn anew by the next call, which can continue nothing: they have no file.
 class PartFile {
  public:
-  PartFile(std::string path, const WorkKeys& keys) : path_(std::move(path)), keys_(keys) {}
+  PartFile(std::optional<std::string> path, const WorkKeys& keys) : path_(std::move(path)), keys_(keys) {}
 
   /// Takes up what an earlier call finished. kUnauthorised if it was made under none of the keys, kMalformed
   /// if it belongs to another verification.
   Status resume(protocol::Shard& shard, std::span<const std::int64_t> due) {
-    resumed_ = exists(path_);
+    resumed_ = path_ && exists(*path_);
     if (!resumed_) return {};
-    auto found = read_shard(path_, protocol::ShardRole::kPart, keys_);
+    auto found = read_shard(*path_, protocol::ShardRole::kPart, keys_);
     if (found.ok() && (!of_one_verification(*found, shard) || found->index != shard.index))
-      found = malformed(path_ + ": is not the beginning of this shard");
+      found = malformed(*path_ + ": is not the beginning of this verification");
     if (!found.ok()) {
       Error error = std::move(found).error();
       const bool elsewhere = error.code == ErrorCode::kUnauthorised;
@@ -170,7 +172,8 @@ class PartFile {
     }
     for (const VerdictRow& row : found->rows) {
       if (!std::binary_search(due.begin(), due.end(), row.index)) {
-        return malformed(fmt::format("{}: segment {} does not belong to this shard", path_, row.index));
+        return malformed(
+            fmt::format("{}: segment {} does not belong to this verification", *path_, row.index));
       }
     }
     shard.rows = std::move(found->rows);
@@ -179,7 +182,8 @@ class PartFile {
 
   Status save(const protocol::Shard& shard) {
     saved_ = Clock::now();
-    return write_file(path_, keys_.seal(protocol::encode_shard(as_part(shard))), Clobber::kReplace);
+    if (!path_) return {};
+    return write_file(*path_, keys_.seal(protocol::encode_shard(as_part(shard))), Clobber::kReplace);
   }
   /// Saves at most once a second, so that many short segments do not cause as many synced writes.
   Status save_sometimes(const protocol::Shard& shard) {
@@ -189,16 +193,21 @@ class PartFile {
   /// Saves the rows of a call that was stopped. Always an error: kInterrupted, or internal if an earlier call
   /// was stopped too and this one has finished no segment.
   Status interrupted(const protocol::Shard& shard, std::size_t rows_before, std::size_t due) {
+    const std::string stopped = fmt::format("stopped after {} of {} segments", shard.rows.size(), due);
+    if (!path_)
+      return Error{ErrorCode::kInterrupted, stopped + "; nothing is saved, since they were drawn at random",
+                   "--beacon or --segments draws the same ones again, and keeps those that are finished"};
     DGX_CHECK(save(shard));
     if (resumed_ && shard.rows.size() == rows_before) {
       return internal_error("stopped again without having finished a segment", "give the job more time");
     }
-    return Error{ErrorCode::kInterrupted,
-                 fmt::format("stopped after {} of {} segments; they are saved", shard.rows.size(), due),
+    return Error{ErrorCode::kInterrupted, stopped + "; they are saved",
                  "run the same command again to continue"};
   }
 
-  void remove() const { static_cast<void>(remove_file(path_)); }
+  void remove() const {
+    if (path_) static_cast<void>(remove_file(*path_));
+  }
 
  private:
   static protocol::Shard as_part(protocol::Shard shard) {
@@ -206,53 +215,77 @@ class PartFile {
     return shard;
   }
 
-  std::string path_;
+  std::optional<std::string> path_;
   const WorkKeys& keys_;
   bool resumed_ = false;
   Clock::time_point saved_ = Clock::now();
 };
 
+/// A shard with its rows, as far as they could be had, and how they came to be.
 struct Replayed {
-  std::vector<std::int64_t> missing;  ///< segments whose start states cannot be had
+  protocol::Shard shard;
+  PartFile part;
+  std::int64_t resumed = 0;                ///< rows that an earlier call had finished
+  std::vector<std::int64_t> missing = {};  ///< segments whose start states cannot be had
   double seconds = 0;
 };
 
-/// Replays the segments of `due` that have no row yet. Calls `added` (may be empty) after each new row, and
-/// `interrupted` for the error of a replay that was stopped.
-Result<Replayed> replay_due(const Verification& v, const VerifyOptions& options, const JobContext& context,
-                            std::span<const std::int64_t> due, std::vector<VerdictRow>& rows,
-                            const std::function<Status()>& added,
-                            const std::function<Status()>& interrupted) {
+/// Replays the segments of `due` that have no row yet.
+Status replay_due(const Verification& v, const VerifyOptions& options, const JobContext& context,
+                  std::span<const std::int64_t> due, Replayed& out) {
+  std::vector<VerdictRow>& rows = out.shard.rows;
+  const std::size_t before = rows.size();
+  std::set<std::int64_t> done;
+  for (const VerdictRow& row : rows) done.insert(row.index);
+  std::vector<std::int64_t> left;
+  std::copy_if(due.begin(), due.end(), std::back_inserter(left),
+               [&](std::int64_t index) { return !done.contains(index); });
+
   DGX_TRY(StartStates starts, StartStates::open(options.from, v.proof, context.threads));
-  if (const auto absent = starts.missing(due); !absent.empty()) return inconclusive(options.from, absent);
+  if (const auto absent = starts.missing(left); !absent.empty()) return inconclusive(options.from, absent);
   DGX_TRY(const bundle::Dataset data, open_dataset(options.data, v.files.body()));
   DGX_TRY(const auto executor, make_executor_on(options.device, v.files, data, context));
   Replayer replayer(v, starts, *executor, context);
-  replayer.expect(due);
+  replayer.expect(left);
   const auto begin = Clock::now();
-  Replayed out;
-  std::set<std::int64_t> done;
-  for (const VerdictRow& row : rows) done.insert(row.index);
-  for (const std::int64_t index : due) {
-    if (done.contains(index)) continue;
+  for (const std::int64_t index : left) {
     auto row = replayer.replay(index);
-    if (!row.ok() && row.error().code == ErrorCode::kInterrupted) DGX_CHECK(interrupted());
+    if (!row.ok() && row.error().code == ErrorCode::kInterrupted)
+      DGX_CHECK(out.part.interrupted(out.shard, before, due.size()));
     if (!row.ok()) return std::move(row).error();
     if (!*row) {
       out.missing.push_back(index);
       continue;
     }
     rows.push_back(**row);
-    done.insert(index);
-    if (added) DGX_CHECK(added());
+    DGX_CHECK(out.part.save_sometimes(out.shard));
   }
   out.seconds = seconds_since(begin);
   context.progress.finish();
-  return out;
+  return {};
 }
 
-void sort_rows(std::vector<VerdictRow>& rows) {
+/// Replays part `name` of the drawn segments, and continues what an earlier call left.
+Result<Replayed> replay_part(const Verification& v, const VerifyOptions& options, const JobContext& context,
+                             const ShardName& name, const WorkKeys& keys) {
+  DGX_TRY(const auto due, protocol::shard_segments(v.drawn, name.index, name.count));
+  const bool at_random = options.choice.fraction && !options.beacon;
+  Replayed out{{protocol::ShardRole::kShard,
+                std::string(version()),
+                v.assignment,
+                v.files.body().dataset.digest,
+                name.index,
+                name.count,
+                v.drawn,
+                {}},
+               PartFile(at_random ? std::nullopt : std::optional(options.output + ".part"), keys)};
+  DGX_CHECK(out.part.resume(out.shard, due));
+  out.resumed = std::ssize(out.shard.rows);
+  DGX_CHECK(replay_due(v, options, context, due, out));
+  std::vector<VerdictRow>& rows = out.shard.rows;
   std::sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) { return a.index < b.index; });
+  if (!out.missing.empty() && !rows.empty()) DGX_CHECK(out.part.save(out.shard));
+  return out;
 }
 
 }  // namespace
@@ -284,14 +317,10 @@ Result<VerifyResult> verify(const VerifyOptions& options, const JobContext& cont
     return malformed(options.key.path + ": is a public key, expected a private key",
                      "a verdict is signed; --shard and --plan take a public key");
   }
-  std::vector<VerdictRow> rows;
-  DGX_TRY(Replayed replayed, replay_due(v, options, context, v.drawn, rows, {}, [&]() -> Status {
-            return Error{
-                ErrorCode::kInterrupted,
-                fmt::format("stopped after {} of {} segments; nothing is saved", rows.size(), v.drawn.size()),
-                "run it again; --shard 0/1 would keep finished segments"};
-          }));
+  const WorkKeys keys = WorkKeys::of(*v.key);
+  DGX_TRY(Replayed replayed, replay_part(v, options, context, {0, 1}, keys));
 
+  std::vector<VerdictRow>& rows = replayed.shard.rows;
   protocol::Assignment assignment = v.assignment;
   if (!replayed.missing.empty()) {
     const bool refuted =
@@ -300,9 +329,10 @@ Result<VerifyResult> verify(const VerifyOptions& options, const JobContext& cont
     // No longer the whole draw, but a refutation needs none.
     assignment.draw = manifest::Draw::kChosen;
   }
-  DGX_TRY(auto out,
-          publish(v.files.body(), assignment, v.proof, std::move(rows), *v.key, std::move(files)));
+  DGX_TRY(auto out, publish(v.files.body(), assignment, v.proof, std::move(rows), *v.key, std::move(files)));
+  replayed.part.remove();
   out.missing = std::move(replayed.missing);
+  out.resumed = replayed.resumed;
   out.seconds = replayed.seconds;
   return out;
 }
@@ -315,34 +345,12 @@ Result<ShardResult> verify_shard(const VerifyOptions& options, const JobContext&
   DGX_TRY(Output output, Output::claim(options.output, context.clobber));
   DGX_TRY(const Verification v, open_verification(options, context));
   DGX_TRY(const WorkKeys keys, WorkKeys::find(v.key ? &*v.key : nullptr, options.work_key, context.progress));
-  protocol::Shard shard{protocol::ShardRole::kShard,
-                        std::string(version()),
-                        v.assignment,
-                        v.files.body().dataset.digest,
-                        name.index,
-                        name.count,
-                        v.drawn,
-                        {}};
-  DGX_TRY(const auto due, protocol::shard_segments(v.drawn, name.index, name.count));
-  PartFile part(options.output + ".part", keys);
-  DGX_CHECK(part.resume(shard, due));
-  ShardResult out{name.index, name.count, {}, std::ssize(shard.rows), 0};
-
-  const std::size_t before = shard.rows.size();
-  DGX_TRY(const Replayed replayed,
-          replay_due(
-              v, options, context, due, shard.rows, [&] { return part.save_sometimes(shard); },
-              [&] { return part.interrupted(shard, before, due.size()); }));
-  out.seconds = replayed.seconds;
-  sort_rows(shard.rows);
-  if (!replayed.missing.empty()) {
-    DGX_CHECK(part.save(shard));
-    return inconclusive(options.from, replayed.missing);
-  }
-  DGX_CHECK(output.write(keys.seal(protocol::encode_shard(shard))));
-  part.remove();
-  out.rows = std::move(shard.rows);
-  return out;
+  DGX_TRY(Replayed replayed, replay_part(v, options, context, name, keys));
+  if (!replayed.missing.empty()) return inconclusive(options.from, replayed.missing);
+  DGX_CHECK(output.write(keys.seal(protocol::encode_shard(replayed.shard))));
+  replayed.part.remove();
+  return ShardResult{name.index, name.count, std::move(replayed.shard.rows), replayed.resumed,
+                     replayed.seconds};
 }
 
 Result<VerifyResult> merge_verdict(const MergeOptions& options, const JobContext& context) {
@@ -370,6 +378,7 @@ Result<VerifyResult> merge_verdict(const MergeOptions& options, const JobContext
     assignment.draw = manifest::Draw::kChosen;
     assignment.beacon.reset();
     assignment.beacon_value = Digest{};
+    if (beacon) return usage_error("these shards belong to a chosen draw", "leave out --beacon");
   } else if (!beacon) {
     return usage_error("these shards belong to the policy's draw", "give --beacon as well");
   }

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "dgx/bundle/run.h"
 #include "dgx/jobs/beacon.h"
 #include "dgx/jobs/profile.h"
 #include "dgx/jobs/proof_files.h"
@@ -114,7 +115,7 @@ TEST_CASE("a shard that is stopped continues, and one that never finishes a segm
   CHECK(whole.verdict.draw == manifest::Draw::kPolicy);
 }
 
-TEST_CASE("a stopped verification leaves no verdict behind") {
+TEST_CASE("a stopped verification leaves no verdict behind, and continues") {
   const SmallTask task;
   commit(task);
   train_and_prove(task, training(task, "run"), "proof.json");
@@ -126,6 +127,57 @@ TEST_CASE("a stopped verification leaves no verdict behind") {
   CHECK(stopped.error().code == ErrorCode::kInterrupted);
   CHECK_FALSE(exists(options.output));
   CHECK_FALSE(exists(task.at("verdict.rows.jsonl")));
+  CHECK(exists(options.output + ".part"));
+
+  // Not by another verifier, nor for other segments.
+  auto other = options;
+  other.beacon.reset();
+  other.choice.all = true;
+  const auto verify = [](const jobs::VerifyOptions& which) {
+    return run_job([&](const JobContext& context) { return jobs::verify(which, context); });
+  };
+  CHECK(verify(other).error().code == ErrorCode::kMalformed);
+  other.key = task.key("solver");
+  CHECK(verify(other).error().code == ErrorCode::kUnauthorised);
+
+  const auto continued = must(verify(options));
+  CHECK(continued.resumed == 3);
+  CHECK_FALSE(exists(options.output + ".part"));
+  auto again = options;
+  again.output = task.at("again.json");
+  CHECK(must(verify(again)).rows == continued.rows);
+}
+
+TEST_CASE("segments drawn at random are drawn anew: nothing of a stopped verification is kept") {
+  const SmallTask task;
+  train_and_prove(task, training(task, "run"), "proof.json");
+  auto options = verification(task, "proof.json", "run");
+  options.beacon.reset();
+  options.choice.fraction = 1;
+  const auto stopped =
+      stopped_at(16, [&](const JobContext& context) { return jobs::verify(options, context); });
+  CHECK(stopped.error().code == ErrorCode::kInterrupted);
+  CHECK_FALSE(exists(options.output + ".part"));
+}
+
+TEST_CASE("checkpoints that somebody has removed are recomputed, as if they had not been kept") {
+  const SmallTask task;
+  commit(task);
+  train_and_prove(task, training(task, "run"), "proof.json");
+  reveal(task, "proof.json");
+  const auto run = must(bundle::RunReader::open(task.at("run")));
+  for (std::size_t i = 1; i < 10; ++i)
+    must(remove_file(bundle::checkpoint_path(task.at("run"), run.index().checkpoints[i])));
+  CHECK(run.has(0));
+  CHECK(!run.has(1));
+  CHECK(run.nearest_kept(9) == 0);
+  CHECK(run.state(4).error().code == ErrorCode::kMissing);
+  CHECK(run.state(4).error().hint == "recompute it from checkpoint 0");
+
+  const auto options = verification(task, "proof.json", "run");
+  const auto found = must(run_job([&](const JobContext& context) { return jobs::verify(options, context); }));
+  CHECK(found.verdict.outcome == manifest::Outcome::kAccepted);
+  CHECK(found.rows.size() == 10);
 }
 
 TEST_CASE("a lazy segment is refuted, from the cheat's files and from an honest run") {

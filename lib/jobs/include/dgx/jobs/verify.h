@@ -58,6 +58,7 @@ struct VerifyResult {
   manifest::Verdict verdict;
   std::vector<manifest::VerdictRow> rows;
   std::vector<std::int64_t> missing;  ///< drawn segments whose start states could not be had
+  std::int64_t resumed = 0;           ///< rows that an earlier call had finished
   double seconds = 0;                 ///< time of replaying
 };
 
@@ -66,7 +67,9 @@ struct VerifyResult {
 /// keep is recomputed from the nearest kept one.
 ///
 /// kInconclusive, and no verdict, if some start states cannot be had and the other segments agree; if one of
-/// those disagrees, the verdict refutes with a chosen draw. kInterrupted: nothing is saved.
+/// those disagrees, the verdict refutes with a chosen draw. Finished segments are saved in VERDICT.json.part,
+/// as verify_shard() saves them, under a work key that follows from the private key; not those of a fraction
+/// without a beacon, which each call draws anew.
 [[nodiscard]] Result<VerifyResult> verify(const VerifyOptions& options, const JobContext& context);
 
 /// A shard that was written.
