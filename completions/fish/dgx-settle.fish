@@ -49,7 +49,7 @@ complete -c dgx-settle -n '__fish_seen_subcommand_from check' -l against -r -F -
 complete -c dgx-settle -n 'not __fish_seen_subcommand_from init make append fetch extract status balances run check head prove bounds simulate' -a head -d 'print the tree head, signed if a key is given'
 complete -c dgx-settle -n '__fish_seen_subcommand_from head' -l key -r -F -d 'private key to sign with'
 complete -c dgx-settle -n '__fish_seen_subcommand_from head' -l passphrase-file -r -F -d 'file whose first line is the key'\''s passphrase'
-complete -c dgx-settle -n '__fish_seen_subcommand_from head' -l output -s o -r -F -d 'file to write the signed tree head to, if there is a key'
+complete -c dgx-settle -n '__fish_seen_subcommand_from head' -l output -s o -r -F -d 'file to write the signed tree head to'
 complete -c dgx-settle -n 'not __fish_seen_subcommand_from init make append fetch extract status balances run check head prove bounds simulate' -a prove -d 'print inclusion and consistency proofs'
 complete -c dgx-settle -n '__fish_seen_subcommand_from prove' -l statement -r -F -d 'prove that this statement is an entry'
 complete -c dgx-settle -n '__fish_seen_subcommand_from prove' -l from -x -d 'prove that the first N entries are unchanged'
