@@ -37,19 +37,10 @@ void print_logged(cli::Out& out, const std::vector<jobs::Logged>& logged,
   out.field("root", head.root);
 }
 
-/// The receipts' file, if one is asked for: claimed before the ledger is touched, since a completed append
-/// must not fail afterwards.
-Result<std::optional<Output>> claim_receipts(const cli::Out& out, const std::optional<std::string>& path) {
-  if (!path) return std::optional<Output>();
-  DGX_TRY(Output file, out.claim(*path));
-  return std::optional<Output>(std::move(file));
-}
-
-Status write_receipts(cli::Out& out, std::optional<Output>& file, const std::vector<jobs::Logged>& logged) {
-  if (!file) return {};
+Status write_receipts(cli::Out& out, Output& file, const std::vector<jobs::Logged>& logged) {
   std::string text;
   for (const jobs::Logged& one : logged) text += one.receipt.envelope + "\n";
-  return out.output(*file, text);
+  return out.output(file, text);
 }
 
 void declare_ledger(cli::Command& command, jobs::LedgerFile& file) {
@@ -153,14 +144,15 @@ struct Append {
     jobs::LedgerWriter request = writer;
     request.file.trust = out.common().trust;
     request.threads = out.common().threads;
-    DGX_TRY(std::optional<Output> receipts, claim_receipts(out, receipts_path));
+    // Before the ledger is touched: a completed append must not fail afterwards.
+    DGX_TRY(Output receipts, out.claim(receipts_path.value_or("-")));
     DGX_CHECK(warn_of_lag(out, request));
     const auto on_refusal = keep_going ? jobs::OnRefusal::kKeepGoing : jobs::OnRefusal::kAppendNone;
     DGX_TRY(const auto done, jobs::append_statements(request, paths, on_refusal));
     if (done.skipped > 0)
       out.note(fmt::format("skipped: {}, already in the ledger or receipts of a transcript", done.skipped));
     print_logged(out, done.logged, done.head);
-    DGX_CHECK(write_receipts(out, receipts, done.logged));
+    if (receipts_path) DGX_CHECK(write_receipts(out, receipts, done.logged));
     return done.refused.empty() ? Result(cli::Verdict::kDone) : tell_refused(out, done.refused);
   }
 
