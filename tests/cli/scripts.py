@@ -82,10 +82,13 @@ def settle(*words):
 def deposits(count):
     """A ledger, and so many statements that it has not."""
     pathlib.Path("policy.json").write_text("{}")
-    check(settle("init", "L.jsonl", "--policy", "policy.json", "--force").returncode == DONE, "init")
+    for name in ("L.jsonl", "L.receipts.jsonl"):
+        pathlib.Path(name).unlink(missing_ok=True)
+    done = settle("init", "L.jsonl", "--policy", "policy.json")
+    check(done.returncode == DONE, f"init: {done}")
     for n in range(count):
-        settle("make", "deposit", "--ledger", "L.jsonl", "--set", "account=stranger.pub.pem", "amount=1", f"reference={n}", "-o", f"d{n}.json")
-    settle("make", "withdrawal", "--ledger", "L.jsonl", "--set", "amount=7", "-o", "w.json")
+        settle("make", "deposit", "--ledger", "L.jsonl", "--set", "account=stranger.pub.pem", "amount=1", f"reference={n}", "-o", f"d{n}.json", "--force")
+    settle("make", "withdrawal", "--ledger", "L.jsonl", "--set", "amount=7", "-o", "w.json", "--force")
 
 
 def codes():
