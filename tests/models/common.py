@@ -122,7 +122,7 @@ class Bench:
                  "--seed", 7, "--checkpoint-every", interval, "--key", "key.pem", "-o", f"{name}.json", *options)
 
     def train(self, task, run, *options, threads=1, codes=(0,)):
-        return self.run("dgx-train", f"{task}.json", "--data", "data.h5", "-o", run, "--threads", threads, "--json", "-q", *options, codes=codes)
+        return self.run("dgx-train", f"{task}.json", "--data", "data.h5", "-o", run, "--threads", threads, "--json", *options, codes=codes)
 
 
 def images(samples):
