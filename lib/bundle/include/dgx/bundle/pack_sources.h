@@ -25,8 +25,8 @@ struct TableReading {
   std::vector<std::string> classes = {};
 };
 
-/// A table as text, one sample per line. Reads the file twice; of one of reading.bulk_bytes or more, a line
-/// at a time is in memory. kUsage if a column that is asked for does not exist.
+/// A table as text, one sample per line. Reads the file twice; of one of reading.bulk_bytes or more, a MiB or
+/// a line is in memory at a time. kUsage if a column that is asked for does not exist.
 [[nodiscard]] Result<Samples> read_csv(const std::string& path, const TableReading& table,
                                        const Reading& reading = {});
 
