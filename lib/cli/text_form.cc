@@ -36,9 +36,9 @@ std::string shortened(const std::string& text) {
 
 /// A value that is no block, as its name says: a number of milliseconds with the time that it is, a shape in
 /// brackets.
-std::string value_text(std::string_view name, const json::Value& value) {
+std::string value_text(std::string_view name, const json::Output& value) {
   if (const std::int64_t* const number = value.as_int()) return with_time(name, *number);
-  const json::Array* const array = value.as_array();
+  const json::Output::Array* const array = value.as_array();
   return array != nullptr && name == "shape" ? shortened(value.dump()) : scalar_text(value);
 }
 
