@@ -34,8 +34,14 @@ constexpr auto kKeys = std::to_array<PolicyKey>({
      "part of the reward added to the jackpot, paid by the submitter"},
     {"margin_ppm", &Policy::margin_ppm, 100'000, 0, 10 * kMillion,
      "part of reward and fee locked in addition, as a reserve; what is not used is refunded"},
+    {"miss_ppm", &Policy::miss_ppm, 0, 0, kMillion,
+     "largest probability that the draw misses a cheat on miss_share_ppm of the segments; 0: sample_ppm "
+     "alone "
+     "decides"},
+    {"miss_share_ppm", &Policy::miss_share_ppm, 100'000, 1, kMillion,
+     "part of the segments that miss_ppm speaks of, rounded down, at least one"},
     {"sample_ppm", &Policy::sample_ppm, 50'000, 1, kMillion,
-     "part of the segments a verifier replays, rounded up"},
+     "least part of the segments a verifier replays, rounded up"},
     {"segment_operations", &Policy::segment_operations, kSegmentOperations, 1, kMaxInteger,
      "most weighted operations that one segment may have, so that a slow machine can answer within a move"},
     {"solver_bond", &Policy::solver_bond, 10'000, 0, kMaxMoney, "deposit of the solver"},

@@ -38,7 +38,7 @@ Result<Costs> costs_of(const manifest::Policy& policy, const manifest::Task* tas
     out.reward = task->estimate.reward;
     DGX_TRY(out.cost, mul_div(task->estimate.train, task->price, kPriceUnit));
   }
-  out.k = sample_count(out.n, policy.sample_ppm);
+  out.k = sample_count(policy, out.n, out.n);
   out.segment = ceil_div(out.cost, out.n);
   DGX_TRY(out.tax, mul_div(out.reward, policy.jackpot_tax_ppm, kMillion));
   DGX_TRY(const std::int64_t solver_part, mul_div(out.reward, policy.solver_bond_ppm, kMillion));
@@ -134,6 +134,14 @@ Bound jackpot_needed(const manifest::Policy& policy, const Costs& costs) {
   return {"jackpot_needed", formula, text(needed), "", sustained >= needed};
 }
 
+/// The chance that the draw misses a cheat on the policy's share, which miss_ppm bounds.
+Bound missed_share(const manifest::Policy& policy, const Costs& costs) {
+  const auto bad = static_cast<std::int64_t>(static_cast<Wide>(costs.n) * policy.miss_share_ppm / kMillion);
+  return {"miss_share", "C(N-m,q)/C(N,q), m = max(1, floor(N miss_share_ppm / 10^6))",
+          miss_probability(costs.n, std::max<std::int64_t>(1, bad), costs.k),
+          fmt::format("{}", static_cast<double>(policy.miss_ppm) / kMillion), true};
+}
+
 /// The longest segment that a task may have, in time and in work, and the speed that a machine needs for
 /// both.
 void add_segment_bounds(const manifest::Policy& policy, const manifest::Task* task, std::vector<Bound>& out) {
@@ -156,7 +164,10 @@ Result<std::vector<Bound>> bounds(const manifest::Policy& policy, const manifest
   const manifest::MissProbability miss = miss_probabilities(costs.n, costs.k);
   std::vector<Bound> out{
       {"segments", "N", text(costs.n), "", true},
-      {"sampled", "q = max(1, ceil(N sample_ppm / 10^6))", text(costs.k), "", true},
+      {"sampled",
+       policy.miss_ppm == 0 ? "q = max(1, ceil(N sample_ppm / 10^6))"
+                            : "q = max(1, ceil(N sample_ppm / 10^6), k)",
+       text(costs.k), "", true},
       {"reward", "R", text(costs.reward), "", true},
       {"cost", "C", text(costs.cost), "", true},
       solver_bond(policy, costs),
@@ -173,6 +184,7 @@ Result<std::vector<Bound>> bounds(const manifest::Policy& policy, const manifest
       {"miss_one_percent", "C(N-m,q)/C(N,q), m = max(1, N/100)", miss.one_percent, "", true},
       {"miss_ten_percent", "C(N-m,q)/C(N,q), m = max(1, N/10)", miss.ten_percent, "", true},
       {"false_alarm", "a = 0: exact replays have no tolerance", "0", "", true}};
+  if (policy.miss_ppm > 0) out.push_back(missed_share(policy, costs));
   add_segment_bounds(policy, task, out);
   return out;
 }

@@ -6,7 +6,9 @@
 #include <cassert>
 #include <set>
 
+#include "dgx/core/checked.h"
 #include "dgx/crypto/sha256.h"
+#include "dgx/protocol/admission.h"
 
 namespace dgx::protocol {
 namespace {
@@ -71,12 +73,68 @@ class Decimal {
   int exponent_ = -17;
 };
 
+/// An exact product of positive numbers.
+class Product {
+ public:
+  explicit Product(std::int64_t number) : limbs_{static_cast<std::uint64_t>(number)} {}
+
+  void multiply(std::int64_t factor) {
+    std::uint64_t carry = 0;
+    for (std::uint64_t& limb : limbs_) {
+      const auto product = static_cast<unsigned __int128>(limb) * static_cast<std::uint64_t>(factor) + carry;
+      limb = static_cast<std::uint64_t>(product);
+      carry = static_cast<std::uint64_t>(product >> 64);
+    }
+    if (carry != 0) limbs_.push_back(carry);
+  }
+
+  [[nodiscard]] bool exceeds(const Product& other) const {
+    if (limbs_.size() != other.limbs_.size()) return limbs_.size() > other.limbs_.size();
+    return std::lexicographical_compare(other.limbs_.rbegin(), other.limbs_.rend(), limbs_.rbegin(),
+                                        limbs_.rend());
+  }
+
+ private:
+  std::vector<std::uint64_t> limbs_;  ///< the least significant first, the last not 0
+};
+
+/// True if q of n segments miss m bad ones with a chance of at most miss_ppm / 10^6, which is above 0.
+bool misses_at_most(std::int64_t n, std::int64_t m, std::int64_t q, std::int64_t miss_ppm) {
+  if (m + q > n) return true;
+  // C(n−m, q) / C(n, q) = C(n−q, m) / C(n, m): take the shorter product.
+  const std::int64_t factors = std::min(m, q);
+  const std::int64_t other = std::max(m, q);
+  Product missing(kMillion);
+  Product all(miss_ppm);
+  for (std::int64_t i = 0; i < factors; ++i) {
+    missing.multiply(n - other - i);
+    all.multiply(n - i);
+  }
+  return !missing.exceeds(all);
+}
+
 }  // namespace
 
-std::int64_t sample_count(std::int64_t n, std::int64_t sample_ppm) {
-  const auto product = static_cast<__int128>(n) * sample_ppm + (kMillion - 1);
-  const auto count = static_cast<std::int64_t>(product / kMillion);
-  return std::min(std::max<std::int64_t>(count, 1), n);
+std::int64_t confident_count(std::int64_t n, std::int64_t miss_ppm, std::int64_t share_ppm) {
+  assert(n >= 1 && miss_ppm >= 0 && miss_ppm <= kMillion && share_ppm >= 1 && share_ppm <= kMillion);
+  if (n > kMaxSegments) return n;
+  const std::int64_t bad = std::max<std::int64_t>(1, n * share_ppm / kMillion);
+  if (miss_ppm == 0) return n - bad + 1;
+  std::int64_t enough = 1;
+  while (!misses_at_most(n, bad, enough, miss_ppm)) enough *= 2;
+  for (std::int64_t too_few = enough / 2; enough - too_few > 1;) {
+    const std::int64_t middle = too_few + (enough - too_few) / 2;
+    (misses_at_most(n, bad, middle, miss_ppm) ? enough : too_few) = middle;
+  }
+  return enough;
+}
+
+std::int64_t sample_count(const manifest::Policy& policy, std::int64_t whole, std::int64_t n) {
+  const auto product = static_cast<__int128>(n) * policy.sample_ppm;
+  const auto share = static_cast<std::int64_t>((product + kMillion - 1) / kMillion);
+  const std::int64_t confident =
+      policy.miss_ppm == 0 ? 0 : confident_count(whole, policy.miss_ppm, policy.miss_share_ppm);
+  return std::min(std::max({std::int64_t{1}, share, confident}), n);
 }
 
 Result<std::vector<std::int64_t>> draw_segments(const Digest& beacon, const Digest& proof_id,
@@ -94,19 +152,22 @@ Result<std::vector<std::int64_t>> draw_segments(const Digest& beacon, const Dige
   return std::vector<std::int64_t>(drawn.begin(), drawn.end());
 }
 
-Result<std::vector<std::int64_t>> policy_draw(const Segments& segments, std::int64_t sample_ppm,
+Result<std::vector<std::int64_t>> policy_draw(const manifest::Task& task, const Segments& segments,
                                               const Digest& beacon, const Digest& proof_id,
                                               const Digest& verifier) {
+  const std::int64_t diverging = segments.diverged() ? 1 : 0;
   std::vector<std::int64_t> out;
   if (const std::int64_t n = segments.between(); n > 0) {
-    DGX_TRY(out, draw_segments(beacon, proof_id, verifier, n, sample_count(n, sample_ppm)));
+    DGX_TRY(out, draw_segments(beacon, proof_id, verifier, n, drawn_count(task, segments) - diverging));
   }
   if (segments.diverged()) out.push_back(segments.between());
   return out;
 }
 
-std::int64_t drawn_count(const Segments& segments, std::int64_t sample_ppm) {
-  return sample_count(segments.between(), sample_ppm) + (segments.diverged() ? 1 : 0);
+std::int64_t drawn_count(const manifest::Task& task, const Segments& segments) {
+  const auto whole = Segments::of(task.steps, task.checkpoint_every);
+  assert(whole.ok());
+  return sample_count(task.policy, whole->count(), segments.between()) + (segments.diverged() ? 1 : 0);
 }
 
 std::int64_t witness_step(const Digest& beacon, const Digest& proof_id, const Digest& verifier,

@@ -33,24 +33,27 @@ Result<std::int64_t> part(std::string_view what, std::int64_t a, std::int64_t b,
   return *out;
 }
 
-/// Steps that a verifier of the policy's draw replays: the segments drawn, and the diverging step.
-Result<std::int64_t> replayed_steps(const Segments& segments, const manifest::Policy& policy) {
-  DGX_TRY(const std::int64_t drawn,
-          product("verification", sample_count(segments.between(), policy.sample_ppm), segments.longest()));
+/// Steps that a verifier of the policy's draw replays: of a proof's segments those drawn, and the diverging
+/// step. `whole` are the task's segments.
+Result<std::int64_t> replayed_steps(const Segments& whole, const Segments& segments,
+                                    const manifest::Policy& policy) {
+  const std::int64_t count = sample_count(policy, whole.count(), segments.between());
+  DGX_TRY(const std::int64_t drawn, product("verification", count, segments.longest()));
   return drawn + (segments.diverged() ? 1 : 0);
 }
 
 /// The estimate for the steps computed, the states committed and the steps that a verifier replays, of which
-/// at most `most_replayed` count.
-Result<manifest::Estimate> estimate_of(const EstimateInput& input, const Segments& segments,
-                                       std::int64_t most_replayed, const manifest::Policy& policy) {
+/// at most as many count as in the whole task.
+Result<manifest::Estimate> estimate_of(const EstimateInput& input, const Segments& whole,
+                                       const Segments& segments, const manifest::Policy& policy) {
   const std::int64_t computed = segments.steps() + (segments.diverged() ? 1 : 0);
   manifest::Estimate out;
   out.step_operations = input.step_operations;
   DGX_TRY(out.train, product("training", computed, input.step_operations));
   DGX_TRY(const std::int64_t hashed, product("hashing", segments.states(), input.state_bytes));
   DGX_TRY(out.prove, product("hashing", hashed, kOperationsPerHashedByte));
-  DGX_TRY(const std::int64_t replayed, replayed_steps(segments, policy));
+  DGX_TRY(const std::int64_t most_replayed, replayed_steps(whole, whole, policy));
+  DGX_TRY(const std::int64_t replayed, replayed_steps(whole, segments, policy));
   DGX_TRY(out.verify, product("verification", std::min(replayed, most_replayed), input.step_operations));
 
   DGX_TRY(out.reward, part("reward", out.train + out.prove, input.price, kPriceUnit));
@@ -72,7 +75,7 @@ EstimateInput input_of(const manifest::Task& task) {
 
 Result<manifest::Estimate> estimate(const EstimateInput& input, const manifest::Policy& policy) {
   DGX_TRY(const Segments segments, Segments::of(input.steps, input.checkpoint_every));
-  return estimate_of(input, segments, manifest::kMaxInteger, policy);
+  return estimate_of(input, segments, segments, policy);
 }
 
 manifest::Estimate earned(const manifest::Task& task, const manifest::Proof& proof) {
@@ -81,8 +84,7 @@ manifest::Estimate earned(const manifest::Task& task, const manifest::Proof& pro
   const Segments segments = *Segments::of_diverged(proof.steps, task.checkpoint_every);
   // The fee is at most the task's, also where the diverging step makes one more to replay. With that no
   // number exceeds the task's, whose estimate has been checked: an error here would be ours.
-  const std::int64_t most_replayed = *replayed_steps(whole, task.policy);
-  return *estimate_of(input_of(task), segments, most_replayed, task.policy);
+  return *estimate_of(input_of(task), whole, segments, task.policy);
 }
 
 Status check_estimate(const manifest::Task& task) {
@@ -104,7 +106,7 @@ Result<std::int64_t> opening_bytes(const manifest::Task& task) {
   constexpr std::int64_t kPerState = 32;
   DGX_TRY(const Segments segments, Segments::of(task.steps, task.checkpoint_every));
   // One start state more than are drawn: a diverged proof also shows its last state.
-  const std::int64_t starts = sample_count(segments.between(), task.policy.sample_ppm) + 1;
+  const std::int64_t starts = drawn_count(task, segments) + 1;
   DGX_TRY(const std::int64_t bytes,
           product("an opening", starts, task.caps.bytes + kPerEntry * task.program.lines + kPerFile));
   const std::int64_t out = bytes + kPerState * segments.states() + kPerFile;

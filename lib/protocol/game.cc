@@ -157,8 +157,8 @@ manifest::RowReason fault_shown(const GameState& state) {
 }
 
 Result<std::vector<std::int64_t>> drawn_segments(const Dispute& dispute) {
-  return policy_draw(segments_in(dispute), dispute.task.body.policy.sample_ppm, dispute.beacon->body.value,
-                     dispute.proof.id, dispute.verdict->key_id);
+  return policy_draw(dispute.task.body, segments_in(dispute), dispute.beacon->body.value, dispute.proof.id,
+                     dispute.verdict->key_id);
 }
 
 std::optional<Decision> check_expected(const Dispute& dispute, const manifest::VerdictRow& row) {

@@ -23,7 +23,7 @@ Status check_draw(const TaskRecord& record, const Segments& segments, const mani
     return not_allowed("an acceptance of a chosen draw settles nothing",
                        "verify with the beacon and the policy's draw");
   }
-  const std::int64_t q = drawn_count(segments, record.task.body.policy.sample_ppm);
+  const std::int64_t q = drawn_count(record.task.body, segments);
   if (verdict.replayed != q) {
     return malformed(fmt::format("replayed: is {}, the policy draws {}", verdict.replayed, q));
   }

@@ -135,8 +135,7 @@ Result<std::vector<std::int64_t>> policy_draw(const Task& task, const Segments& 
                                               const Assignment& assignment) {
   if (!assignment.beacon)
     return usage_error("the policy's draw needs a beacon", "give --beacon, or choose the segments");
-  return policy_draw(segments, task.policy.sample_ppm, assignment.beacon_value, assignment.proof,
-                     assignment.verifier);
+  return policy_draw(task, segments, assignment.beacon_value, assignment.proof, assignment.verifier);
 }
 
 Result<OpeningDraw> drawn_after_beacon(const Signed<Task>& task, const Signed<Proof>& proof,

@@ -9,8 +9,11 @@ using namespace dgx;
 using namespace dgx::manifest;
 
 std::vector<std::string> fuzz::seeds() {
-  return {"{}", "{ \"sample_ppm\": 10000, \"window_move_ms\": 1 }\n",
-          json::Value(test::policy().to_json()).dump(), json::Value(standard_policy().to_json()).dump(),
+  return {"{}",
+          "{ \"sample_ppm\": 10000, \"window_move_ms\": 1 }\n",
+          "{\"miss_ppm\": 50000, \"miss_share_ppm\": 100000}",
+          json::Value(test::policy().to_json()).dump(),
+          json::Value(standard_policy().to_json()).dump(),
           seal(test::ledger_policy(), test::key(3))->envelope + "\n"};
 }
 

@@ -17,7 +17,7 @@ except ImportError as missing:
     sys.exit(77)
 
 import support
-from spec import digests, evidence, statements
+from spec import cost, digests, evidence, statements
 
 STEPS, EVERY = 61, 3
 
@@ -78,8 +78,9 @@ def check_draw(bench, task, proof, states):
     bench.check(fields["value"] == digests.sha(b"dgx-beacon" + secret + bytes.fromhex(proof.id)).hex(), "value of the beacon")
     bench.check(fields["commitment"] == commitment.id and fields["proof"] == proof.id, "what the beacon links")
     segments = len(states) - 1
-    count = max(1, -(-segments * task.predicate["policy"]["sample_ppm"] // 10**6))
+    count = cost.drawn_count(task.predicate, segments)
     drawn = draw(bytes.fromhex(fields["value"]), bytes.fromhex(proof.id), bytes.fromhex(beacon.key_id), segments, count)
+    bench.check(count > -(-segments * task.predicate["policy"]["sample_ppm"] // 10**6), "more are drawn than sample_ppm asks for")
     with h5py.File(bench.path("sample.h5"), "r") as file:
         bench.check(file.attrs["task"].decode() == task.id and file.attrs["proof"].decode() == proof.id, "what the sample is of")
         bench.check([int(name) for name in file["segments"]] == drawn, f"segments drawn: {list(file['segments'])}, not {drawn}")
@@ -99,7 +100,7 @@ def make_files(bench):
         bench.run("dgx-key", "new", key)
     bench.run("dgx-pack", "npy", "--x", "x.npy", "--y", "y.npy", "-o", "data.h5")
     with open(bench.path("policy.json"), "w") as file:
-        json.dump({"sample_ppm": 300000}, file)
+        json.dump({"sample_ppm": 300000, "miss_ppm": 20000, "miss_share_ppm": 250000}, file)
     bench.run("dgx-submit", "--data", "data.h5", "--model", "mlp:6-8-3", "--loss", "cross-entropy", "--optimizer", "sgd:lr=0.1", "--batch", "8",
               "--steps", str(STEPS), "--checkpoint-every", str(EVERY), "--seed", "3", "--policy", "policy.json", "--key", "submitter.pem",
               "-o", "t.json")

@@ -87,8 +87,8 @@ void mark_draw(const Evidence& evidence, const protocol::Segments& segments, con
                Marks& out) {
   for (const auto& beacon : evidence.all<manifest::Beacon>()) {
     if (beacon.body.proof != proof) continue;
-    const auto drawn = protocol::policy_draw(segments, evidence.task.body.policy.sample_ppm,
-                                             beacon.body.value, proof, beacon.key_id);
+    const auto drawn =
+        protocol::policy_draw(evidence.task.body, segments, beacon.body.value, proof, beacon.key_id);
     if (!drawn.ok()) return;
     for (const std::int64_t segment : *drawn) set(out, segment, Mark::kDrawn);
     return;

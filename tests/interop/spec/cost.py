@@ -48,8 +48,17 @@ def steps_of_proof(task, proof):
     return committed_steps(task, proof["steps"] if proof["diverged"] else None)
 
 
+def confident_count(segments, miss, share):
+    """The least q with C(segments - bad, q) / C(segments, q) <= miss / 10^6: dgx-protocol(7), "Draw"."""
+    bad = max(1, segments * share // 10**6)
+    return next(q for q in range(1, segments + 1) if math.comb(segments - bad, q) * 10**6 <= miss * math.comb(segments, q))
+
+
 def drawn_count(task, segments):
-    return min(segments, max(1, -(-segments * task["policy"]["sample_ppm"] // 10**6)))
+    """Of a proof's segments."""
+    policy, whole = task["policy"], len(committed_steps(task)) - 1
+    confident = confident_count(whole, policy["miss_ppm"], policy["miss_share_ppm"]) if policy["miss_ppm"] else 0
+    return min(segments, max(1, -(-segments * policy["sample_ppm"] // 10**6), confident))
 
 
 def work(task, step_operations, trained, committed, checked):

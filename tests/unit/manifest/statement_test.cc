@@ -315,6 +315,10 @@ TEST_CASE("a policy file names what it changes and keeps the other defaults") {
   CHECK(parse_policy_file(R"({"solver_bnod":5})").error().message == "policy: solver_bnod: unknown field");
   CHECK(parse_policy_file(R"({"sample_ppm":0})").error().message ==
         "policy: sample_ppm: is 0, must be 1 to 1000000");
+  CHECK(parse_policy_file(R"({"miss_ppm":1000001})").error().message ==
+        "policy: miss_ppm: is 1000001, must be 0 to 1000000");
+  CHECK(parse_policy_file(R"({"miss_share_ppm":0})").error().message ==
+        "policy: miss_share_ppm: is 0, must be 1 to 1000000");
   CHECK_FALSE(parse_policy_file("[]").ok());
 }
 

@@ -94,9 +94,13 @@ TEST_CASE("a proof of one state has it first and last") {
 TEST_CASE("the policy always draws the diverging step") {
   const auto draw = [](std::int64_t steps, std::int64_t ppm) {
     const auto segments = *Segments::of_diverged(steps, 10);
+    Task task = test::task();
+    task.steps = 100;
+    task.checkpoint_every = 10;
+    task.policy.sample_ppm = ppm;
     const auto out =
-        *policy_draw(segments, ppm, test::digest("beacon"), test::digest("proof"), test::digest("key"));
-    CHECK(std::ssize(out) == drawn_count(segments, ppm));
+        *policy_draw(task, segments, test::digest("beacon"), test::digest("proof"), test::digest("key"));
+    CHECK(std::ssize(out) == drawn_count(task, segments));
     CHECK(out.back() == segments.between());
     return std::ssize(out);
   };
@@ -133,13 +137,14 @@ TEST_CASE("a diverging step agrees exactly if the state after it is not finite")
 TEST_CASE("what a diverged proof is worth grows with its steps, up to the task's estimate") {
   for (const std::int64_t every : {2, 3, 7, 10, 33, 100}) {
     for (const std::int64_t ppm : {1, 50'000, 300'000, 1'000'000}) {
-      for (const std::int64_t steps : {2, 3, 10, 31, 100}) {
+      for (const std::int64_t steps : {2, 3, 10, 31, 60, 100}) {
         CAPTURE(every, ppm, steps);
         Task task = test::task();
         task.steps = steps;
         task.checkpoint_every = every;
         task.price = 1'000'000'000;
         task.policy.sample_ppm = ppm;
+        task.policy.miss_ppm = ppm / 6;
         task.estimate = *estimate({1000, 400, steps, every, task.price}, task.policy);
         task.caps.bytes = 400;
         Proof proof;

@@ -2,8 +2,10 @@
 
 #include <catch2/catch.hpp>
 
+#include "dgx/core/checked.h"
 #include "dgx/protocol/bisect.h"
 #include "dgx/protocol/segments.h"
+#include "json_vectors.h"
 #include "statements.h"
 
 using namespace dgx;
@@ -67,11 +69,57 @@ TEST_CASE("witnessed steps and witnesses are those that Python computes") {
 }
 
 TEST_CASE("the sample is rounded up and never empty") {
-  CHECK(sample_count(100, 50'000) == 5);
-  CHECK(sample_count(101, 50'000) == 6);
-  CHECK(sample_count(7, 1) == 1);
-  CHECK(sample_count(7, 1'000'000) == 7);
-  CHECK(sample_count(16'777'216, 1'000'000) == 16'777'216);
+  const auto sampled = [](std::int64_t n, std::int64_t sample_ppm) {
+    manifest::Policy policy = manifest::standard_policy();
+    policy.sample_ppm = sample_ppm;
+    return sample_count(policy, n, n);
+  };
+  CHECK(sampled(100, 50'000) == 5);
+  CHECK(sampled(101, 50'000) == 6);
+  CHECK(sampled(7, 1) == 1);
+  CHECK(sampled(7, 1'000'000) == 7);
+  CHECK(sampled(16'777'216, 1'000'000) == 16'777'216);
+}
+
+TEST_CASE("as many segments are drawn for a chance as Python counts with whole numbers") {
+  const json::Value vectors = test::read_vectors(DGX_VECTORS "/draw.json");
+  const json::Array& cases = *test::member(vectors, "cases").as_array();
+  REQUIRE(cases.size() > 1000);
+  for (const json::Value& one : cases) {
+    const json::Array& row = *one.as_array();
+    const auto at = [&](std::size_t i) { return *row.at(i).as_int(); };
+    CAPTURE(at(0), at(1), at(2));
+    REQUIRE(confident_count(at(0), at(1), at(2)) == at(3));
+  }
+  CHECK(confident_count(65'537, 1'000'000, 1'000'000) == 65'537);  // more than any admitted task has
+}
+
+TEST_CASE("what a policy promises, its verdict states") {
+  for (std::int64_t n = 1; n < 300; ++n) {
+    const std::int64_t count = confident_count(n, 50'000, 100'000);
+    REQUIRE(std::stod(miss_probabilities(n, count).ten_percent) <= 0.05);
+    if (count > 1) REQUIRE(std::stod(miss_probabilities(n, count - 1).ten_percent) > 0.05);
+  }
+}
+
+TEST_CASE("the larger of share and chance decides, for a shorter proof with the task's chance") {
+  manifest::Policy policy = manifest::standard_policy();
+  policy.miss_ppm = 50'000;
+  CHECK(sample_count(policy, 100, 100) == 25);
+  CHECK(sample_count(policy, 1000, 1000) == 50);  // 29 would do for the chance
+  CHECK(sample_count(policy, 1000, 100) == 29);
+  CHECK(sample_count(policy, 1000, 20) == 20);
+  CHECK(sample_count(policy, 1000, 0) == 0);
+  // A proof that ends early never draws more than its task, or its opening would not fit into the store; and
+  // a cheat on as large a part of it is missed no more often.
+  for (const std::int64_t whole : {10, 19, 20, 29, 30, 57, 100}) {
+    const std::int64_t most = sample_count(policy, whole, whole);
+    for (std::int64_t n = 1; n <= whole; ++n) {
+      const std::int64_t drawn = sample_count(policy, whole, n);
+      REQUIRE(drawn <= most);
+      REQUIRE(std::stod(miss_probability(n, ceil_div(n, std::int64_t{10}), drawn)) <= 0.05);
+    }
+  }
 }
 
 TEST_CASE("chances of missing are those that Python computes with fractions") {

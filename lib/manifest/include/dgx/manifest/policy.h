@@ -15,6 +15,8 @@ namespace dgx::manifest {
 /// policy_keys() gives each field's meaning.
 struct Policy {
   std::int64_t sample_ppm = 0;
+  std::int64_t miss_ppm = 0;
+  std::int64_t miss_share_ppm = 0;
   std::int64_t audit_ppm = 0;
   std::int64_t margin_ppm = 0;
   std::int64_t solver_bond = 0;

@@ -7,6 +7,7 @@
 
 #include "dgx/core/bytes.h"
 #include "dgx/core/result.h"
+#include "dgx/manifest/task.h"
 #include "dgx/manifest/verdict.h"
 #include "dgx/protocol/segments.h"
 
@@ -27,8 +28,23 @@
 /// on every machine.
 namespace dgx::protocol {
 
-/// The number of segments drawn from n: q = min(n, max(1, ceil(n · sample_ppm / 10^6))). n may be 0.
-[[nodiscard]] std::int64_t sample_count(std::int64_t n, std::int64_t sample_ppm);
+/// The fewest segments of n whose draw misses a cheat on m = max(1, floor(n · share_ppm / 10^6)) of them with
+/// a chance of at most miss_ppm / 10^6: the least q with C(n−m, q) / C(n, q) ≤ miss_ppm / 10^6, by exact
+/// integers. The same m as in miss_probabilities(), so that a verdict states no more than a policy promised.
+/// Returns n for n above kMaxSegments, which no admitted task has. Asserted: n ≥ 1, 0 ≤ miss_ppm ≤ 10^6, 1 ≤
+/// share_ppm ≤ 10^6.
+///
+/// Cost: the chance is at most e^(−q m / n), so q m is at most about 14 n, and the shorter of the two
+/// products has at most about 1,400 factors in any trial: a few milliseconds at worst, whoever chose the
+/// numbers.
+[[nodiscard]] std::int64_t confident_count(std::int64_t n, std::int64_t miss_ppm, std::int64_t share_ppm);
+
+/// The number of segments that the policy draws from a proof's n, of a task that has `whole`: min(n, max(1,
+/// ceil(n · sample_ppm / 10^6), k)), k = confident_count() of `whole` or, with miss_ppm 0, 0. n may be 0.
+///
+/// k is the task's for a proof that diverged, too: from fewer segments, as many drawn miss the same part less
+/// often. So a shorter proof never draws more than the task's estimate and opening provide for.
+[[nodiscard]] std::int64_t sample_count(const manifest::Policy& policy, std::int64_t whole, std::int64_t n);
 
 /// The first `q` distinct values, sorted, of: draw j = first 8 bytes (big-endian) of H("dgx-draw" ‖ beacon ‖
 /// proof id ‖ verifier key id ‖ u64be(j)) mod n (dgx-protocol(7), "Draw"). kUsage unless 1 ≤ q ≤ n. Cost:
@@ -38,12 +54,12 @@ namespace dgx::protocol {
                                                               std::int64_t q);
 
 /// The policy's draw among a proof's segments, sorted: sample_count() of those between committed states, and
-/// the diverging step, which is always replayed.
-[[nodiscard]] Result<std::vector<std::int64_t>> policy_draw(const Segments& segments, std::int64_t sample_ppm,
-                                                            const Digest& beacon, const Digest& proof_id,
-                                                            const Digest& verifier);
+/// the diverging step, which is always replayed. Asserted: the task has segments.
+[[nodiscard]] Result<std::vector<std::int64_t>> policy_draw(const manifest::Task& task,
+                                                            const Segments& segments, const Digest& beacon,
+                                                            const Digest& proof_id, const Digest& verifier);
 /// The number of segments in that draw.
-[[nodiscard]] std::int64_t drawn_count(const Segments& segments, std::int64_t sample_ppm);
+[[nodiscard]] std::int64_t drawn_count(const manifest::Task& task, const Segments& segments);
 
 /// The step s after which a segment's state is witnessed, first < s < end: first + 1 + (first 8 bytes of
 /// H("dgx-interior" ‖ beacon ‖ proof id ‖ key id ‖ u64be(segment)) mod (length − 1)). A chosen draw has no
