@@ -7,6 +7,7 @@
 
 #include "dgx/bundle/dataset.h"
 #include "dgx/bundle/state.h"
+#include "dgx/core/checked.h"
 #include "dgx/jobs/ledger_name.h"
 #include "dgx/jobs/task_files.h"
 #include "dgx/kernels/order.h"
@@ -22,12 +23,10 @@
 namespace dgx::jobs {
 namespace {
 
-/// Cost of a checkpoint in scalar operations: a part per byte of state (hash, compression, writing) and a
-/// constant part (making it durable), measured by tests/bench. With these, checkpoints take a few percent of
-/// training at the default interval.
-constexpr double kCheckpointOperationsPerByte = 250;
-constexpr double kCheckpointOperations = 3e8;
-constexpr double kCheckpointShare = 0.0075;
+/// A task has at least this many segments by default, so that a draw of a few percent has something to draw.
+constexpr std::int64_t kSegments = 100;
+/// The largest part of the training's work that committed states may add by default: one in this many.
+constexpr std::int64_t kTrainingPerProving = 100;
 constexpr std::size_t kMaxWeightsFileBytes = 64 * 1024;
 
 /// The options that are texts, read; nothing of it depends on the data but `built_in`, which fitted()
@@ -131,14 +130,22 @@ Result<std::int64_t> steps_of(const SubmitOptions& options, std::uint64_t seed, 
   return order.steps_in(*options.epochs);
 }
 
-/// Steps of a segment: enough that checkpoints cost little. A market's policy may demand fewer; the longest
-/// segment can have one step more than the others.
+/// The number of committed states whose hashing costs a hundredth of the training, as an estimate prices
+/// both.
+std::int64_t affordable_states(const program::Cost& cost, std::int64_t steps) {
+  const __int128 training = static_cast<__int128>(steps) * cost.total_operations;
+  const __int128 state = static_cast<__int128>(cost.state_bytes) * protocol::kOperationsPerHashedByte;
+  return static_cast<std::int64_t>(
+      std::min<__int128>(training / std::max<__int128>(1, state * kTrainingPerProving), manifest::kMaxSteps));
+}
+
+/// Steps of a segment (dgx-submit(1), --checkpoint-every): the most with which there are kSegments, or more
+/// if committing to as many states costs too much. A market's policy may demand fewer; the longest segment
+/// can have one step more than the others.
 std::int64_t default_interval(const program::Cost& cost, std::int64_t steps, const Parsed& parsed) {
-  const double checkpoint =
-      kCheckpointOperations + kCheckpointOperationsPerByte * static_cast<double>(cost.state_bytes);
-  const double due = std::ceil(checkpoint / (kCheckpointShare * static_cast<double>(cost.total_operations)));
-  const std::int64_t cheap = std::clamp(static_cast<std::int64_t>(std::min(due, 1e9)), std::int64_t{2},
-                                        std::max(steps, std::int64_t{2}));
+  const std::int64_t enough = (steps - 2) / (kSegments - 1);
+  const std::int64_t cheap_segments = std::max<std::int64_t>(1, affordable_states(cost, steps) - 1);
+  const std::int64_t cheap = std::max({std::int64_t{2}, enough, ceil_div(steps, cheap_segments)});
   const std::int64_t allowed =
       parsed.policy.segment_operations / std::max<std::int64_t>(cost.total_operations, 1);
   const auto segments = protocol::Segments::of(steps, cheap);
