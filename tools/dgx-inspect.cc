@@ -9,6 +9,7 @@
 #include "dgx/jobs/key.h"
 #include "dgx/jobs/plot.h"
 #include "dgx/jobs/report.h"
+#include "dgx/jobs/verdict_words.h"
 
 namespace {
 
@@ -43,28 +44,47 @@ cli::Cell words(const std::vector<std::string>& list) {
 struct Show {
   std::vector<std::string> files;
   bool check = false;
+  std::optional<double> max_miss;
 
   void declare(cli::Command& command) {
     command.positional("FILE|RUN", files,
                        "bundles, runs, statements, programs, ledgers, keys: anything that dgx writes");
     command.flag("--check", check, "recompute every digest and signature");
+    command.option(
+        "--max-miss", "P", max_miss,
+        "the files are verdicts: exit 1 if one refutes, else 3 if one would miss a cheat on 10 % of the "
+        "segments with a chance above P, 0 to 1");
     command.about(
         "--check says that a file is intact, not that its claims are true: dgx-verify checks those.");
   }
 
   Result<cli::Verdict> run(cli::Out& out) const {
+    DGX_CHECK(jobs::check_max_miss(max_miss));
     const auto recompute = check ? jobs::Recompute::kYes : jobs::Recompute::kNo;
+    cli::Verdict worst = cli::Verdict::kDone;
     for (const std::string& file : files) {
       DGX_TRY(const jobs::Description found, jobs::describe(file, recompute, out.brief_job()));
       if (&file != &files.front()) out.next();
       out.field("file", file);
       out.field("kind", found.kind);
       for (const auto& field : found.fields) show(field, out);
-      if (!check) continue;
-      out.field("digests_recomputed", words(found.recomputed));
-      if (!found.absent.empty()) out.field("not_at_hand", words(found.absent));
+      if (check) out.field("digests_recomputed", words(found.recomputed));
+      if (check && !found.absent.empty()) out.field("not_at_hand", words(found.absent));
+      if (!max_miss) continue;
+      if (!found.verdict) return usage_error(file + ": is a " + found.kind + ", --max-miss is for verdicts");
+      const cli::Verdict verdict = judge(*found.verdict, *max_miss, out);
+      if (worst != cli::Verdict::kRefuted && verdict != cli::Verdict::kDone) worst = verdict;
     }
-    return cli::Verdict::kDone;
+    return worst;
+  }
+
+  /// Judges a verdict by the reader's --max-miss.
+  static cli::Verdict judge(const manifest::Verdict& verdict, double max_miss, cli::Out& out) {
+    if (verdict.outcome == manifest::Outcome::kRefuted) return cli::Verdict::kRefuted;
+    const jobs::Sufficiency found = jobs::judge_miss(verdict, max_miss);
+    out.field("enough", cli::Cell(found.enough, found.words));
+    out.data("segments_needed", found.needed);
+    return found.enough ? cli::Verdict::kDone : cli::Verdict::kInconclusive;
   }
 
   static void show(const jobs::Description::Field& field, cli::Out& out) {

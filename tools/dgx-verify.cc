@@ -4,6 +4,7 @@
 
 #include "dgx/cli/tool.h"
 #include "dgx/jobs/beacon.h"
+#include "dgx/jobs/verdict_words.h"
 #include "dgx/jobs/verify.h"
 
 namespace {
@@ -64,11 +65,23 @@ double rounded(double seconds) {
   return static_cast<double>(static_cast<std::int64_t>(seconds * 1000)) / 1000;
 }
 
-cli::Verdict print_verdict(cli::Out& out, const jobs::VerifyResult& result) {
+/// For --max-miss: says whether what was, or would be, replayed is enough, and returns the exit code.
+cli::Verdict print_enough(cli::Out& out, const jobs::Sufficiency& found) {
+  out.field("enough", cli::Cell(found.enough, found.words));
+  out.data("segments_needed", found.needed);
+  return found.enough ? cli::Verdict::kAccepted : cli::Verdict::kInconclusive;
+}
+
+cli::Verdict print_verdict(cli::Out& out, const jobs::VerifyResult& result,
+                           const std::optional<double>& max_miss) {
   const manifest::Verdict& verdict = result.verdict;
   const bool accepted = verdict.outcome == manifest::Outcome::kAccepted;
   const bool settles = !accepted || verdict.draw == manifest::Draw::kPolicy;
-  out.field("verdict", manifest::name_of(verdict.outcome));
+  out.field("verdict", cli::Cell(std::string(manifest::name_of(verdict.outcome)), jobs::words_of(verdict)));
+  out.data("replayed", verdict.replayed);
+  out.data("proof_segments", verdict.segments);
+  out.data("missed_one_segment", jobs::number_of(verdict.miss_probability.one_segment));
+  out.data("missed_ten_percent", jobs::number_of(verdict.miss_probability.ten_percent));
   out.field("draw", manifest::name_of(verdict.draw));
   out.field("settles", settles);
   print_rows(out, result.rows, verdict.segments);
@@ -80,13 +93,22 @@ cli::Verdict print_verdict(cli::Out& out, const jobs::VerifyResult& result) {
   if (result.seconds > 0) out.field("seconds", rounded(result.seconds));
   print_disagreements(out, result.rows);
   if (!settles) out.line("the draw was chosen: this acceptance settles nothing");
-  return accepted ? cli::Verdict::kAccepted : cli::Verdict::kRefuted;
+  if (!accepted) return cli::Verdict::kRefuted;
+  if (!max_miss) return cli::Verdict::kAccepted;
+  return print_enough(out, jobs::judge_miss(verdict, *max_miss));
+}
+
+void declare_max_miss(cli::Command& command, std::optional<double>& max_miss) {
+  command.option(
+      "--max-miss", "P", max_miss,
+      "exit 3 if an acceptance would miss a cheat on 10 % of the segments with a chance above P, 0 to 1");
 }
 
 struct Verify {
   jobs::VerifyOptions options;
   std::string device = "cpu";
   std::optional<std::string> profile;
+  std::optional<double> max_miss;
   bool plan = false;
 
   void declare(cli::Command& command) {
@@ -103,6 +125,7 @@ struct Verify {
                    "replay this share of the segments instead, 0 to 1");
     command.flag("--all", options.choice.all, "replay every segment instead");
     command.at_most_one({"--segments", "--fraction", "--all"});
+    declare_max_miss(command, max_miss);
     command.option("--shard", "I/N", options.shard,
                    "replay only part I (0 to N-1) of N; writes SHARD.json, for dgx-verify merge");
     command.option("--work-key", "FILE", options.work_key,
@@ -119,12 +142,15 @@ struct Verify {
 
   Result<cli::Verdict> run(cli::Out& out) const {
     if (profile) return usage_error("--profile belongs to native tasks, which are not in this version");
+    DGX_CHECK(jobs::check_max_miss(max_miss));
     if (plan) return run_plan(out);
     jobs::VerifyOptions all = options;
     DGX_TRY(all.device, jobs::device_from_name(device));
+    if (options.shard && max_miss)
+      return usage_error("--max-miss judges a whole verification", "give it to dgx-verify merge");
     if (options.shard) return run_shard(out, all);
     DGX_TRY(const jobs::VerifyResult result, jobs::verify(all, out.job()));
-    return print_verdict(out, result);
+    return print_verdict(out, result, max_miss);
   }
 
   Result<cli::Verdict> run_plan(cli::Out& out) const {
@@ -138,7 +164,8 @@ struct Verify {
     out.field("work", result.work);
     out.field("start_bytes", result.start_bytes);
     print_miss(out, result.miss_probability);
-    return cli::Verdict::kDone;
+    if (!max_miss) return cli::Verdict::kDone;
+    return print_enough(out, jobs::judge_miss(result.miss_probability, result.task_segments, *max_miss));
   }
 
   static Result<cli::Verdict> run_shard(cli::Out& out, const jobs::VerifyOptions& all) {
@@ -216,6 +243,7 @@ struct Beacon {
 
 struct Merge {
   jobs::MergeOptions options;
+  std::optional<double> max_miss;
 
   void declare(cli::Command& command) {
     command.positional("TASK.json", options.task, "the signed task");
@@ -226,13 +254,15 @@ struct Merge {
     command.key(options.key.path, options.key.passphrase_file);
     command.option("--work-key", "FILE", options.work_key,
                    "the work key that the shards were made under, if it is not --key's");
+    declare_max_miss(command, max_miss);
     command.output(options.output, "VERDICT.json", cli::Need::kRequired,
                    "the verdict, with VERDICT.rows.jsonl next to it");
   }
 
   Result<cli::Verdict> run(cli::Out& out) const {
+    DGX_CHECK(jobs::check_max_miss(max_miss));
     DGX_TRY(const jobs::VerifyResult result, jobs::merge_verdict(options, out.brief_job()));
-    return print_verdict(out, result);
+    return print_verdict(out, result, max_miss);
   }
 };
 

@@ -1,10 +1,14 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "dgx/jobs/inspect.h"
 
 namespace dgx::jobs {
+
+/// The field that says in words what the others do: not compared.
+inline constexpr std::string_view kInWords = "in_words";
 
 /// A 64-bit number in JSON: beyond 2^53 as a decimal string.
 [[nodiscard]] json::Value json_number(std::int64_t number);

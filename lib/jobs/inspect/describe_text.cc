@@ -6,6 +6,7 @@
 #include "dgx/core/time_text.h"
 #include "dgx/crypto/key_file.h"
 #include "dgx/jobs/task_files.h"
+#include "dgx/jobs/verdict_words.h"
 #include "dgx/ledger/ledger.h"
 #include "dgx/manifest/policy.h"
 #include "dgx/manifest/statement.h"
@@ -93,6 +94,10 @@ Result<Description> describe_statement(const std::string& path, std::string_view
   if (!statement.ok()) return within(path, std::move(statement).error());
   Description out{std::string(manifest::name_of(manifest::kind_of(statement->body))), {}, {}, {}};
   DGX_TRY(out.fields, statement_fields(*statement, path, context));
+  if (const auto* verdict = std::get_if<manifest::Verdict>(&statement->body)) {
+    out.verdict = *verdict;
+    out.fields.insert(out.fields.begin(), {std::string(kInWords), words_of(*verdict)});
+  }
   if (recompute == Recompute::kNo) return out;
   out.recomputed = {"id", "signature"};
   Beside files(path, out);

@@ -90,7 +90,7 @@ Result<Comparison> compare(const std::string& a, const std::string& b, const Job
   Comparison out{ours.kind, {}};
   const json::Output nothing{json::Output::Array()};
   for (const Description::Field& field : ours.fields) {
-    if (field.name == "id") continue;
+    if (field.name == "id" || field.name == kInWords) continue;
     const json::Output* other = field_of(theirs, field.name);
     compare_field(field.name, field.value, other != nullptr ? *other : nothing, out);
   }

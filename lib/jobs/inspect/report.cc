@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "dgx/core/text.h"
+#include "dgx/jobs/verdict_words.h"
 #include "inspect/report_parts.h"
 
 namespace dgx::jobs {
@@ -85,9 +86,7 @@ std::string verified(const Telling& told, const manifest::Signed<manifest::Verdi
   if (body.first_disagreement)
     return out + fmt::format("the proof is false, since segment {} leads to another state.",
                              grouped(body.first_disagreement->index));
-  return out + fmt::format(
-                   "no difference. If one segment were false, this would have missed it with a chance of {}.",
-                   body.miss_probability.one_segment);
+  return fmt::format("{}no difference; {}.", out, words_of_miss(body));
 }
 
 /// The outcome of a dispute, with the two numbers if there are some.

@@ -88,6 +88,10 @@ class Out {
   void field(std::string_view name, const std::optional<T>& value) {
     value ? field(name, *value) : none(name);
   }
+  /// One named value in JSON only: a number that text says in words.
+  void data(std::string_view name, Cell cell) {
+    object_.insert_or_assign(std::string(name), std::move(cell.value));
+  }
   /// A line of prose, in text only.
   void line(std::string_view text);
   /// Prints exactly these bytes, in text and in JSON: a file's content, a payload.

@@ -8,6 +8,7 @@
 #include "dgx/core/job_context.h"
 #include "dgx/core/json_output.h"
 #include "dgx/core/result.h"
+#include "dgx/manifest/verdict.h"
 
 namespace dgx::jobs {
 
@@ -25,6 +26,7 @@ struct Description {
   std::vector<std::string> recomputed;
   /// The digests that could not be recomputed, since the hashed file is not there.
   std::vector<std::string> absent;
+  std::optional<manifest::Verdict> verdict = {};  ///< the body, if the file is one verdict
 };
 
 enum class Recompute { kNo, kYes };

@@ -1,0 +1,99 @@
+#include "dgx/jobs/verdict_words.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <cstdlib>
+
+#include "dgx/core/checked.h"
+#include "dgx/protocol/draw.h"
+
+namespace dgx::jobs {
+namespace {
+
+constexpr std::int64_t kMillion = 1'000'000;
+/// The part of the segments that `--max-miss` speaks of: the 10 % of every verdict's chances.
+constexpr std::int64_t kTenthPpm = 100'000;
+
+/// How many of the segments were replayed, with a percentage that never says more than that.
+std::string share_replayed(std::int64_t replayed, std::int64_t segments) {
+  if (replayed == segments)
+    return segments == 1 ? "the only segment replayed" : fmt::format("all {} segments replayed", segments);
+  const double percent = 100 * static_cast<double>(replayed) / static_cast<double>(segments);
+  const std::string part = percent < 1 ? "less than 1" : fmt::format("{}", std::floor(percent));
+  return fmt::format("{} of {} segments replayed ({} %)", replayed, segments, part);
+}
+
+/// The chances that follow from a verdict's counts. It does not say whether a diverging step is among its
+/// segments, which counts in no chance: its own chances do.
+manifest::MissProbability chances_of(const manifest::Verdict& verdict) {
+  if (verdict.replayed > 1) {
+    const auto diverged = protocol::miss_probabilities(verdict.segments - 1, verdict.replayed - 1);
+    if (verdict.miss_probability == diverged) return diverged;
+  }
+  return protocol::miss_probabilities(verdict.segments, verdict.replayed);
+}
+
+}  // namespace
+
+double number_of(std::string_view chance) { return std::strtod(std::string(chance).c_str(), nullptr); }
+
+std::string times_in_100(std::string_view chance) {
+  const double number = number_of(chance);
+  if (number <= 0) return "never";
+  if (number < 0.01) {
+    std::int64_t one_in = 100;
+    while (one_in < kMillion && number * 10 * static_cast<double>(one_in) < 1) one_in *= 10;
+    return fmt::format("less than once in {}", one_in);
+  }
+  // Chances have six digits, so anything below half of the last is a rounding of the product.
+  const auto times = static_cast<std::int64_t>(std::ceil(number * 100 - 5e-7));
+  if (times > 99) return "more than 99 times in 100";
+  return times == 1 ? "once in 100" : fmt::format("{} times in 100", times);
+}
+
+std::string words_of_miss(const manifest::Verdict& verdict) {
+  if (verdict.replayed == verdict.segments) return "no cheat goes unnoticed";
+  const manifest::MissProbability chances = chances_of(verdict);
+  const std::string one =
+      fmt::format("a solver who cheated in one segment goes unnoticed {}", times_in_100(chances.one_segment));
+  if (chances.ten_percent == chances.one_segment) return one;
+  return fmt::format("{}, in 10 % of them {}", one, times_in_100(chances.ten_percent));
+}
+
+std::string words_of(const manifest::Verdict& verdict) {
+  const std::string replayed = share_replayed(verdict.replayed, verdict.segments);
+  if (verdict.first_disagreement)
+    return fmt::format("refuted: segment {} is wrong; {}", verdict.first_disagreement->index, replayed);
+  return fmt::format("accepted: {}; {}", replayed, words_of_miss(verdict));
+}
+
+Sufficiency judge_miss(const manifest::Verdict& verdict, double most) {
+  return judge_miss(chances_of(verdict), verdict.segments, most);
+}
+
+Sufficiency judge_miss(const manifest::MissProbability& chances, std::int64_t segments, double most) {
+  assert(most >= 0 && most <= 1);
+  const auto most_ppm = static_cast<std::int64_t>(most * static_cast<double>(kMillion) + 1e-6);
+  Sufficiency out;
+  out.enough = number_of(chances.ten_percent) <= most;
+  out.needed = protocol::confident_count(segments, most_ppm, kTenthPpm);
+  const auto percent = ceil_div(100 * out.needed, segments);
+  out.words = out.enough
+                  ? "yes"
+                  : fmt::format(
+                        "no, for --max-miss {} it takes {} of {} segments: dgx-verify --fraction {}, or a "
+                        "policy with miss_ppm {}",
+                        most, out.needed, segments, static_cast<double>(percent) / 100,
+                        std::max<std::int64_t>(1, most_ppm));
+  return out;
+}
+
+Status check_max_miss(const std::optional<double>& most) {
+  if (!most || (*most >= 0 && *most <= 1)) return {};
+  return usage_error("--max-miss must be 0 to 1");
+}
+
+}  // namespace dgx::jobs
