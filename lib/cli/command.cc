@@ -118,8 +118,12 @@ Command& Command::output(std::string& path, std::string value_name, Need need, s
 }
 
 Command& Command::key(std::string& path, std::optional<std::string>& passphrase_file, Need need) {
-  add_value("--key", "KEY.pem", path, "private key to sign with").need = need;
+  const bool required = need == Need::kRequired;
+  add_value("--key", "KEY.pem", path,
+            required ? "private key to sign with; else DGX_KEY" : "private key to sign with")
+      .need = need;
   rows_.back().default_text.clear();
+  if (required) rows_.back().variable = "DGX_KEY";
   may_be_key(path);
   return option("--passphrase-file", "FILE", passphrase_file,
                 "file whose first line is the key's passphrase");
@@ -143,6 +147,12 @@ Command& Command::wait(LockWait& wait) {
   return *this;
 }
 
+Command& Command::skip_existing(bool& value) {
+  flag("--skip-existing", value,
+       "if the output is there already and is what this call would make, say so and do nothing");
+  return at_most_one({"--skip-existing", "--force"});
+}
+
 Command& Command::isa(std::optional<std::string>& name) {
   return choice("--isa", {"scalar", "avx2", "avx512", "neon"}, name,
                 "compute with this instruction set instead of the best one; the results are the same");
@@ -155,12 +165,29 @@ Command& Command::writes(const std::vector<std::string>& names) {
 }
 
 Command& Command::exactly_one(std::vector<std::string> names) {
-  groups_.push_back({std::move(names), Need::kRequired});
+  groups_.push_back({std::move(names), Need::kRequired, {}});
   return *this;
 }
 
 Command& Command::at_most_one(std::vector<std::string> names) {
-  groups_.push_back({std::move(names), Need::kOptional});
+  groups_.push_back({std::move(names), Need::kOptional, {}});
+  return *this;
+}
+
+Command& Command::required_when(std::string_view title, std::function<bool()> condition) {
+  for (Group& group : groups_) {
+    if (group.names.front() != title) continue;
+    group.need = Need::kOptional;
+    group.required_when = std::move(condition);
+    return *this;
+  }
+  for (OptionRow& row : rows_) {
+    if (row.title() != title) continue;
+    row.need = Need::kOptional;
+    row.required_when = std::move(condition);
+    return *this;
+  }
+  assert(false && "no option of that name");
   return *this;
 }
 

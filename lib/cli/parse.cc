@@ -4,10 +4,12 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdlib>
 #include <iterator>
 
 #include "dgx/cli/threads.h"
 #include "dgx/core/files.h"
+#include "dgx/core/text.h"
 
 namespace dgx::cli {
 namespace {
@@ -41,30 +43,12 @@ std::vector<Bound> bind(CLI::App& app, Command& command) {
   return out;
 }
 
-std::size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = std::exchange(row[0], i);
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = std::exchange(row[j], std::min({replaced, row[j] + 1, row[j - 1] + 1}));
-    }
-  }
-  return row[b.size()];
-}
-
-/// The option that was probably meant, or "".
+/// A hint at the option that was probably meant, or "".
 std::string suggestion(const Command& command, std::string_view given) {
-  std::string best;
-  std::size_t best_distance = 3;
-  for (const OptionRow& row : command.rows()) {
-    for (const std::string& name : row.names) {
-      const std::size_t distance = edit_distance(given, name);
-      if (distance < best_distance && distance < name.size() - 1) best = name, best_distance = distance;
-    }
-  }
-  return best.empty() ? "" : fmt::format("did you mean {}?", best);
+  std::vector<std::string> names;
+  for (const OptionRow& row : command.rows()) names.insert(names.end(), row.names.begin(), row.names.end());
+  const std::string meant = nearest(given, names);
+  return meant.empty() ? "" : fmt::format("did you mean {}?", meant);
 }
 
 Error unexpected(const Command& command, const std::vector<std::string>& extras) {
@@ -85,8 +69,10 @@ Status store(const Command& command, OptionRow& row, const std::vector<std::stri
     }
     if (!row.choices.empty() &&
         std::find(row.choices.begin(), row.choices.end(), value) == row.choices.end()) {
+      const std::string meant = nearest(value, row.choices);
       return usage_error(
-          fmt::format("{}: '{}' is not one of {}", row.title(), value, fmt::join(row.choices, ", ")));
+          fmt::format("{}: '{}' is not one of {}", row.title(), value, fmt::join(row.choices, ", ")),
+          meant.empty() ? "" : fmt::format("did you mean {}?", meant));
     }
   }
   Status stored = row.store(values);
@@ -137,15 +123,30 @@ Status check_outputs(const Command& command) {
   return {};
 }
 
+/// Stores the environment's values of options that are not given. A condition is asked first: a variable
+/// stands for an option only where that is required.
+Status take_environment(Command& command) {
+  for (OptionRow& row : command.rows()) {
+    const char* const value = row.given || row.variable.empty() ? nullptr : std::getenv(row.variable.c_str());
+    if (value == nullptr || *value == '\0' || (row.required_when && !row.required_when())) continue;
+    Status stored = row.store({value});
+    if (!stored.ok()) return within(row.variable, std::move(stored).error());
+    row.by_environment = true;
+  }
+  return {};
+}
+
 Status check_needed(const Command& command) {
   for (const OptionRow& row : command.rows()) {
-    if (row.need == Need::kRequired && !row.given) return usage_error(row.title() + " is required");
+    const bool required = row.need == Need::kRequired || (row.required_when && row.required_when());
+    if (required && !row.given && !row.by_environment) return usage_error(row.title() + " is required");
   }
   for (const Command::Group& group : command.groups()) {
     const auto given = given_of(command, group.names);
     if (given.size() > 1)
       return usage_error(fmt::format("{} and {} cannot be used together", given[0], given[1]));
-    if (given.empty() && group.need == Need::kRequired) {
+    const bool required = group.need == Need::kRequired || (group.required_when && group.required_when());
+    if (given.empty() && required) {
       return usage_error(fmt::format("one of {} is required", fmt::join(group.names, ", ")));
     }
   }
@@ -186,7 +187,8 @@ void declare_common(Command& command, Common& common, Questions& questions) {
   command.choice("--color", {"auto", "always", "never"}, common.color,
                  "colour messages; DGX_COLOR sets the default, NO_COLOR is honoured");
   command.option("--trust", "FILE|DIR", common.trust,
-                 "accept only these signers: a public key, or a folder of public keys");
+                 "accept only these signers: a public key, or a folder of public keys; else DGX_TRUST");
+  command.rows().back().variable = "DGX_TRUST";
   command.flag("--help,-h", questions.help, "print this help");
   command.flag("--version", questions.version,
                "print the versions of the program, its formats and libraries");
@@ -218,6 +220,7 @@ Status parse(Command& command, const Questions& questions, std::vector<std::stri
   std::erase(extras, "--");  // CLI11 keeps the mark that ends the options
   if (!extras.empty()) return unexpected(command, extras);
   if (first) return *first;
+  DGX_CHECK(take_environment(command));
   DGX_CHECK(check_needed(command));
   DGX_CHECK(check_rules(command));
   return check_outputs(command);

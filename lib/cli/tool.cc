@@ -14,6 +14,7 @@
 #include "completion.h"
 #include "dgx/cli/signals.h"
 #include "dgx/core/files.h"
+#include "dgx/core/text.h"
 #include "dgx/core/version.h"
 #include "help.h"
 #include "parse.h"
@@ -84,8 +85,14 @@ std::string help_command(const Tool& tool, const Tool::Entry* entry) {
   return fmt::format("{}{} --help", tool.name(), command);
 }
 
-Status no_command(const Request& request, Status parsed) {
-  if (request.unknown) return usage_error(fmt::format("unknown command '{}'", *request.unknown));
+Status no_command(const Tool& tool, const Request& request, Status parsed) {
+  if (request.unknown) {
+    std::vector<std::string> names;
+    for (const Tool::Entry& entry : tool.commands()) names.push_back(entry.name);
+    const std::string meant = nearest(*request.unknown, names);
+    return usage_error(fmt::format("unknown command '{}'", *request.unknown),
+                       meant.empty() ? "" : fmt::format("did you mean {} {}?", tool.name(), meant));
+  }
   if (!parsed.ok()) return parsed;
   return usage_error("no command given");
 }
@@ -165,7 +172,7 @@ int run_request(const Tool& tool, Request request) {
     const Status answered = answer(tool, request.entry, questions, common);
     return answered.ok() ? 0 : finish(out, answered.error());
   }
-  if (request.entry == nullptr) parsed = no_command(request, std::move(parsed));
+  if (request.entry == nullptr) parsed = no_command(tool, request, std::move(parsed));
   if (request.entry != nullptr && request.entry->later) {
     return finish(out, usage_error(request.entry->name + " is not in this version"));
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "dgx/core/json.h"
+#include "dgx/core/text.h"
 
 namespace dgx::json {
 namespace {
@@ -24,12 +25,12 @@ Fields::Fields(const Value& value, std::string where) : object_(value.as_object(
 
 const Value* Fields::take(std::string_view key) {
   if (object_ == nullptr) return nullptr;
+  asked_.emplace_back(key);
   const auto member = object_->find(key);
   if (member == object_->end()) {
     fail(key, "is missing");
     return nullptr;
   }
-  taken_.push_back(member->first);
   return &member->second;
 }
 
@@ -98,14 +99,18 @@ void Fields::fail(std::string_view key, std::string message) {
   error_ = malformed(fmt::format("{}: {}: {}", where_, key, message));
 }
 
-Status Fields::finish() {
-  if (error_) return *error_;
+std::optional<Error> Fields::unknown() const {
+  if (object_ == nullptr) return std::nullopt;
   for (const auto& [key, value] : *object_) {
-    if (std::find(taken_.begin(), taken_.end(), key) == taken_.end()) {
-      fail(key, "unknown field");
-      return *error_;
-    }
+    if (std::find(asked_.begin(), asked_.end(), key) != asked_.end()) continue;
+    return malformed(fmt::format("{}: {}: unknown field", where_, key), hint_among(key, asked_));
   }
+  return std::nullopt;
+}
+
+Status Fields::finish() const {
+  if (error_) return *error_;
+  if (auto error = unknown()) return *std::move(error);
   return {};
 }
 

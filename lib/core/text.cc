@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <numeric>
 
 namespace dgx {
 namespace {
@@ -72,6 +73,26 @@ std::optional<Number> number_of_float(std::string_view digits, bool negative) {
   return Number(negative ? -value : value);
 }
 
+/// The letters to insert, remove, replace, or swap with their neighbour, to make `b` of `a`.
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> older(b.size() + 1);
+  std::vector<std::size_t> old(b.size() + 1);
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::swap(older, old);
+    std::swap(old, row);
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const bool same = a[i - 1] == b[j - 1];
+      row[j] = std::min({old[j - 1] + (same ? 0 : 1), old[j] + 1, row[j - 1] + 1});
+      const bool swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+      if (swapped) row[j] = std::min(row[j], older[j - 2] + 1);
+    }
+  }
+  return row[b.size()];
+}
+
 }  // namespace
 
 std::string printable(std::string_view text, Newlines newlines) {
@@ -108,6 +129,26 @@ std::string decimal(double number) {
   const bool narrows = std::abs(number) <= std::numeric_limits<float>::max() &&
                        static_cast<double>(static_cast<float>(number)) == number;
   return narrows ? fmt::format("{}", static_cast<float>(number)) : fmt::format("{}", number);
+}
+
+std::string nearest(std::string_view given, const std::vector<std::string>& known) {
+  std::string best;
+  std::size_t best_distance = 3;
+  for (const std::string& word : known) {
+    const std::size_t longer = std::max(given.size(), word.size());
+    if (longer - std::min(given.size(), word.size()) >= best_distance) continue;
+    const std::size_t distance = edit_distance(given, word);
+    if (distance < best_distance && distance + 1 < word.size()) best = word, best_distance = distance;
+  }
+  return best;
+}
+
+std::string hint_among(std::string_view given, const std::vector<std::string>& known,
+                       const std::string& otherwise) {
+  const std::string meant = nearest(given, known);
+  if (!meant.empty()) return fmt::format("did you mean {}?", meant);
+  return !otherwise.empty() || known.empty() ? otherwise
+                                             : fmt::format("use one of {}", fmt::join(known, ", "));
 }
 
 std::optional<std::variant<std::int64_t, double>> number_of_hex(std::string_view text) {

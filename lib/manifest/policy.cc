@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 
+#include "dgx/core/text.h"
 #include "dgx/core/time_text.h"
 #include "dgx/crypto/sha256.h"
 #include "dgx/manifest/fields.h"
@@ -97,6 +99,18 @@ Status read_durations(json::Object& policy) {
   return {};
 }
 
+/// Refuses a name that is no policy's.
+Status check_names(const json::Object* policy) {
+  if (policy == nullptr) return {};
+  std::vector<std::string> names;
+  for (const PolicyKey& key : kKeys) names.emplace_back(key.name);
+  for (const auto& [name, value] : *policy) {
+    if (std::find(names.begin(), names.end(), name) == names.end())
+      return malformed(fmt::format("policy: {}: unknown field", name), hint_among(name, names));
+  }
+  return {};
+}
+
 }  // namespace
 
 std::span<const PolicyKey> policy_keys() { return kKeys; }
@@ -142,6 +156,8 @@ Result<Policy> parse_policy_file(std::string_view text) {
     DGX_TRY(Signed<LedgerPolicy> statement, open_statement<LedgerPolicy>(text));
     return statement.body.policy;
   }
+  // Before the rest, which a misspelt field may upset: the splits.
+  DGX_CHECK(check_names(object));
   if (object != nullptr) DGX_CHECK(read_durations(*object));
   Policy out = standard_policy();
   json::Fields in(value, "policy");

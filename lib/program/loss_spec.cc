@@ -48,7 +48,9 @@ std::string_view name_of(LossKind loss) { return loss == LossKind::kCrossEntropy
 Result<LossSpec> parse_loss_spec(std::string_view text) {
   SpecReader in(text);
   const auto kind = loss_kind(in.kind());
-  if (!kind) return usage_error(fmt::format("unknown loss '{}'", in.kind()), "use cross-entropy or mse");
+  if (!kind)
+    return usage_error(fmt::format("unknown loss '{}'", in.kind()),
+                       hint_among(in.kind(), {"cross-entropy", "mse"}, "use cross-entropy or mse"));
   LossSpec spec(*kind);
   if (*kind == LossKind::kCrossEntropy) {
     in.number("label-smoothing", spec.label_smoothing, 0.0, 1.0);

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "dgx/program/specs.h"
 #include "spec_text.h"
 
@@ -29,14 +31,14 @@ Result<ModelSpec> parse_mlp(SpecReader& in) {
   MlpSpec spec;
   DGX_TRY(spec.sizes, parse_sizes(in.first()));
   if (const auto name = in.text("activation")) {
-    bool known = false;
+    std::vector<std::string> known;
     for (const auto activation : {Activation::kRelu, Activation::kGelu, Activation::kGeluTanh,
                                   Activation::kTanh, Activation::kSigmoid}) {
-      if (*name != name_of(activation)) continue;
-      spec.activation = activation;
-      known = true;
+      known.emplace_back(name_of(activation));
+      if (*name == name_of(activation)) spec.activation = activation;
     }
-    if (!known) in.fail(fmt::format("unknown activation '{}'", *name));
+    if (std::find(known.begin(), known.end(), *name) == known.end())
+      in.fail(fmt::format("unknown activation '{}'", *name), hint_among(*name, known));
   }
   DGX_CHECK(in.finish());
   return ModelSpec(spec);
@@ -115,8 +117,12 @@ Result<ModelSpec> parse_model_spec(std::string_view text) {
   if (in.kind() == "mlp") return parse_mlp(in);
   if (in.kind() == "resnet20") return parse_resnet(in);
   if (in.kind() == "gpt") return parse_gpt(in);
-  return usage_error(fmt::format("unknown built-in model '{}'", in.kind()),
-                     "use mlp:784-256-128-10, resnet20, gpt:layers=6 or a TorchScript file");
+  return usage_error(fmt::format("unknown built-in model '{}'", in.kind()), hint_for_model(text));
+}
+
+std::string hint_for_model(std::string_view text) {
+  return hint_among(kind_of(text), {"mlp", "resnet20", "gpt"},
+                    "use mlp:784-256-128-10, resnet20, gpt:layers=6 or a TorchScript file");
 }
 
 std::string print_model_spec(const ModelSpec& spec) {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <optional>
@@ -12,6 +13,7 @@
 
 #include "dgx/core/json.h"
 #include "dgx/core/result.h"
+#include "dgx/core/text.h"
 #include "dgx/program/number_text.h"
 
 /// Shared by all specs: fields as people type them, and numbers as a task holds them.
@@ -72,20 +74,33 @@ class SpecReader {
     fields_[0].second = true;
     return fields_[0].first;
   }
-  void fail(std::string message) {
-    if (!error_) error_ = usage_error(fmt::format("{}: {}", kind_, message));
+  void fail(std::string message, std::string hint = {}) {
+    if (!error_) error_ = usage_error(fmt::format("{}: {}", kind_, message), std::move(hint));
   }
   [[nodiscard]] Status finish() {
     for (const auto& [field, taken] : fields_) {
-      if (!taken) fail(fmt::format("unknown field '{}'", field));
+      if (!taken && !error_) error_ = unknown(field);
     }
     if (error_) return *error_;
     return {};
   }
 
  private:
+  [[nodiscard]] Error unknown(std::string_view field) const {
+    const std::string name(field.substr(0, field.find('=')));
+    const std::string list = keys_.empty() ? fmt::format("{} takes no fields", kind_)
+                                           : fmt::format("{} takes {}", kind_, fmt::join(keys_, ", "));
+    const bool has_key = std::find(keys_.begin(), keys_.end(), name) != keys_.end();
+    const bool has_value = field.size() > name.size();
+    return usage_error(fmt::format("{}: unknown field '{}'", kind_, field),
+                       !has_key    ? hint_among(name, keys_, list)
+                       : has_value ? fmt::format("{} takes no value", name)
+                                   : fmt::format("{} needs a value: {}=…", name, name));
+  }
+
   std::optional<std::string_view> take(std::string_view key, bool has_value) {
     std::optional<std::string_view> found;
+    keys_.emplace_back(key);
     for (auto& [field, taken] : fields_) {
       const std::size_t equals = field.find('=');
       if (field.substr(0, equals) != key || (equals != std::string_view::npos) != has_value) continue;
@@ -99,6 +114,7 @@ class SpecReader {
   std::string_view kind_;
   bool has_fields_ = false;
   std::vector<std::pair<std::string_view, bool>> fields_;
+  std::vector<std::string> keys_;  ///< those that were asked for
   std::optional<Error> error_;
 };
 

@@ -42,7 +42,8 @@ Result<OptimizerSpec> parse_optimizer_spec(std::string_view text) {
   SpecReader in(text);
   const auto kind = optimizer_kind(in.kind());
   if (!kind)
-    return usage_error(fmt::format("unknown optimizer '{}'", in.kind()), "use sgd:…, adam:… or adamw:…");
+    return usage_error(fmt::format("unknown optimizer '{}'", in.kind()),
+                       hint_among(in.kind(), {"sgd", "adam", "adamw"}, "use sgd:…, adam:… or adamw:…"));
   OptimizerSpec spec = usual(*kind);
   in.number("lr", spec.learning_rate, 0.0, kMostNumber);
   in.number("weight-decay", spec.weight_decay, 0.0, kMostNumber);

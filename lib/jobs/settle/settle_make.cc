@@ -5,6 +5,7 @@
 #include <array>
 #include <charconv>
 
+#include "dgx/core/text.h"
 #include "dgx/core/time_text.h"
 #include "dgx/crypto/random.h"
 #include "dgx/jobs/ledger_name.h"
@@ -141,9 +142,10 @@ Result<const Recipe*> recipe_of(const std::string& name) {
   for (const Recipe& recipe : kRecipes) {
     if (manifest::name_of(recipe.kind) == name) return &recipe;
   }
-  return usage_error(
-      fmt::format("make: unknown statement \"{}\"", name),
-      fmt::format("use one of {}; the other programs make the rest", fmt::join(makeable_kinds(), ", ")));
+  const std::string list =
+      fmt::format("use one of {}; the other programs make the rest", fmt::join(makeable_kinds(), ", "));
+  return usage_error(fmt::format("make: unknown statement \"{}\"", name),
+                     hint_among(name, makeable_kinds(), list));
 }
 
 bool is_integer(std::string_view field) { return field == "amount" || field == "segment_milliseconds"; }
@@ -200,6 +202,8 @@ Result<Body> body_of(const Recipe& recipe, const json::Object& fields) {
   const json::Value value(fields);
   json::Fields in(value, std::string(manifest::name_of(recipe.kind)));
   DGX_TRY(Body body, recipe.read(in));
+  // A field that is misspelt is missing, too.
+  if (const auto unknown = in.unknown()) return usage_error(unknown->message, unknown->hint);
   const Status status = in.finish();
   if (status.ok()) return body;
   const bool missing = status.error().message.ends_with("is missing");

@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 
+#include "dgx/core/text.h"
 #include "dgx/kernels/functions.h"
 
 namespace dgx::kernels {
@@ -49,7 +50,8 @@ Result<ScheduleKind> schedule_kind_from_name(std::string_view name) {
   for (std::size_t i = 0; i < kKindNames.size(); ++i) {
     if (kKindNames[i] == name) return static_cast<ScheduleKind>(i);
   }
-  return usage_error(fmt::format("unknown schedule \"{}\"", name), "use constant, step, cosine or linear");
+  return usage_error(fmt::format("unknown schedule \"{}\"", name),
+                     hint_among(name, {kKindNames.begin(), kKindNames.end()}));
 }
 
 double power(double x, std::int64_t t) {

@@ -1,6 +1,7 @@
 #include "dgx/cli/command.h"
 
 #include <catch2/catch.hpp>
+#include <cstdlib>
 
 #include "parse.h"
 
@@ -166,6 +167,44 @@ TEST_CASE("whoever asks for help is not told what is missing") {
   Example example;
   CHECK(example.read({"--help", "--nothing"}).ok());
   CHECK(example.questions.help);
+}
+
+/// A command whose key is needed but for a plan.
+struct WithKey {
+  std::string key;
+  std::optional<std::string> passphrase;
+  bool plan = false;
+  Common common;
+  Questions questions;
+  Command command;
+
+  Status read(std::vector<std::string> arguments) {
+    command.key(key, passphrase).flag("--plan", plan, "run nothing");
+    command.required_when("--key", [this] { return !plan; });
+    declare_common(command, common, questions);
+    return parse(command, questions, std::move(arguments));
+  }
+};
+
+TEST_CASE("a variable stands for an option where it is required, and nowhere else") {
+  ::setenv("DGX_KEY", "k.pem", 1);
+  ::setenv("DGX_TRUST", "friends", 1);
+  WithKey needed;
+  CHECK(needed.read({}).ok());
+  CHECK(needed.key == "k.pem");
+  CHECK(needed.common.trust == "friends");
+  WithKey given;
+  CHECK(given.read({"--key", "other.pem", "--trust", "one.pub.pem"}).ok());
+  CHECK(given.key == "other.pem");
+  CHECK(given.common.trust == "one.pub.pem");
+  WithKey optional;
+  CHECK(optional.read({"--plan"}).ok());
+  CHECK(optional.key.empty());
+  ::setenv("DGX_KEY", "", 1);
+  CHECK(WithKey().read({}).error().message == "--key is required");
+  ::unsetenv("DGX_KEY");
+  ::unsetenv("DGX_TRUST");
+  CHECK(WithKey().read({}).error().message == "--key is required");
 }
 
 TEST_CASE("shells complete file names exactly where a value is a file") {

@@ -53,6 +53,20 @@ TEST_CASE("the decimal of a hex float is that of its narrowest type") {
   CHECK(decimal_of_hex("0x1p1000") == "1.0715086071862673e+301");
 }
 
+TEST_CASE("the nearest word is at most two letters away, and not another word altogether") {
+  const std::vector<std::string> words{"lr", "mlp", "momentum", "weight-decay"};
+  CHECK(nearest("momentun", words) == "momentum");
+  CHECK(nearest("weight_decay", words) == "weight-decay");
+  CHECK(nearest("mpl", words) == "mlp");  // two neighbours swapped are one mistake
+  CHECK(nearest("momtm", words).empty());
+  CHECK(nearest("lx", words).empty());  // of a word of two letters one is not enough
+  CHECK(nearest("", words).empty());
+  CHECK(nearest("momentum", {}).empty());
+  CHECK(hint_among("momentun", words) == "did you mean momentum?");
+  CHECK(hint_among("speed", words) == "use one of lr, mlp, momentum, weight-decay");
+  CHECK(hint_among("speed", words, "see the page") == "see the page");
+}
+
 TEST_CASE("other texts have no decimal") {
   for (const char* text : {"", "0x", "0x1", "0x123", "1.5", "0x3F800000", "0xg0000000", "0x1p", "0x1p99999",
                            "0x-1p3", "-0x3f800000", "model"})

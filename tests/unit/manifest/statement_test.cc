@@ -313,6 +313,7 @@ TEST_CASE("a policy file names what it changes and keeps the other defaults") {
         parse_policy_file(R"({"solver_bond":"x"})").error().message);
   CHECK(*parse_policy_file(seal(test::ledger_policy(), test::key(1))->envelope) == test::policy());
   CHECK(parse_policy_file(R"({"solver_bnod":5})").error().message == "policy: solver_bnod: unknown field");
+  CHECK(parse_policy_file(R"({"solver_bnod":5})").error().hint == "did you mean solver_bond?");
   CHECK(parse_policy_file(R"({"sample_ppm":0})").error().message ==
         "policy: sample_ppm: is 0, must be 1 to 1000000");
   CHECK(parse_policy_file(R"({"miss_ppm":1000001})").error().message ==

@@ -37,9 +37,15 @@ struct OptionRow {
   /// Values that shells offer, where any other may be given.
   std::vector<std::string> suggestions = {};
   Need need = Need::kOptional;
-  bool common = false;              ///< every program has it
+  bool common = false;  ///< every program has it
+  /// If set, the option must be given where this holds; asked once the command line's values are stored.
+  std::function<bool()> required_when = {};
+  /// The environment variable that stands for the option, if any; where the option is optional but for
+  /// required_when, only where that holds.
+  std::string variable = {};
   bool writes = false;              ///< its values are files that the command writes
-  bool given = false;               ///< set by the parser
+  bool given = false;               ///< set by the parser: on the command line
+  bool by_environment = false;      ///< set by the parser: by the variable
   std::vector<std::string> values;  ///< those given, set by the parser
   /// Stores the values given. Its error does not name the option: the caller adds that.
   std::function<Status(const std::vector<std::string>&)> store;
@@ -121,13 +127,16 @@ class Command {
   Command& output(std::string& path, std::string value_name, Need need,
                   std::string help = "file to write the result to");
   /// --key and --passphrase-file. If no key is given, `path` stays empty. The user is warned of a key file
-  /// that others can use.
+  /// that others can use. DGX_KEY stands for a required key alone, so that it makes no program sign what it
+  /// would leave unsigned.
   Command& key(std::string& path, std::optional<std::string>& passphrase_file, Need need = Need::kRequired);
   /// Names a variable that holds the path of what may be a private key: the user is warned if others can use
   /// it.
   Command& may_be_key(const std::string& path);
   /// --wait[=TIME], for programs that lock: without a time they wait as long as it takes.
   Command& wait(LockWait& wait);
+  /// --skip-existing, not with --force.
+  Command& skip_existing(bool& value);
   /// --isa, for programs that compute.
   Command& isa(std::optional<std::string>& name);
 
@@ -144,6 +153,9 @@ class Command {
   /// have no effect, which somebody who gives them does not know.
   Command& only_with(std::vector<std::string> options, std::vector<std::string> modes);
   Command& not_with(std::vector<std::string> options, std::vector<std::string> modes);
+  /// Requires a row, named by its title, or the group that begins with it, only where `condition` holds. The
+  /// row was declared as required, and is optional otherwise.
+  Command& required_when(std::string_view title, std::function<bool()> condition);
 
   /// A paragraph at the end of --help.
   Command& about(std::string text);
@@ -151,6 +163,7 @@ class Command {
   struct Group {
     std::vector<std::string> names;
     Need need = Need::kOptional;
+    std::function<bool()> required_when = {};
   };
   /// Options, and the modes without which (`wanted`) or with which they have no effect.
   struct Rule {

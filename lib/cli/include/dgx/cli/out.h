@@ -103,6 +103,8 @@ class Out {
   /// Ends one result and begins the next: for programs that take several files.
   void next();
 
+  /// Notes that --skip-existing left an output as it was.
+  void note_skipped(const std::string& path) { note(path + ": is there already, and stays as it is"); }
   /// Messages: a note (silenced by -q), a detail (with -v; level 2 with -vv), a warning.
   void note(std::string_view text);
   void detail(std::string_view text, int level = 1);

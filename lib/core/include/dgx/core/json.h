@@ -84,15 +84,18 @@ class Fields {
   [[nodiscard]] bool has(std::string_view key) const;
   /// Records an error unless there is one already; `where` and `key` are put before the message.
   void fail(std::string_view key, std::string message);
-  /// The first error; else kMalformed if a field was never read.
-  [[nodiscard]] Status finish();
+  /// kMalformed for a field that was never asked for, with a hint at those that were; nullopt if there is
+  /// none.
+  [[nodiscard]] std::optional<Error> unknown() const;
+  /// The first error, else that of unknown().
+  [[nodiscard]] Status finish() const;
 
  private:
   const Value* take(std::string_view key);
 
   const Object* object_ = nullptr;
   std::string where_;
-  std::vector<std::string_view> taken_;
+  std::vector<std::string> asked_;
   std::optional<Error> error_;
 };
 

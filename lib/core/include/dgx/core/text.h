@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 #include <variant>
+#include <vector>
 
 namespace dgx {
 
@@ -35,5 +36,14 @@ enum class Newlines { kEscape, kKeep };
 [[nodiscard]] std::optional<std::variant<std::int64_t, double>> number_of_hex(std::string_view text);
 /// The same as decimal(), for people.
 [[nodiscard]] std::optional<std::string> decimal_of_hex(std::string_view text);
+
+/// The word of `known` that was probably meant by `given`, which is none of them: at most two letters
+/// inserted, removed, replaced or swapped, and fewer than all but one of the word's. Empty if there is none.
+[[nodiscard]] std::string nearest(std::string_view given, const std::vector<std::string>& known);
+
+/// A hint for a word that is none of a closed list: "did you mean lr?" or, if none is near, `otherwise`,
+/// which unless given lists them all.
+[[nodiscard]] std::string hint_among(std::string_view given, const std::vector<std::string>& known,
+                                     const std::string& otherwise = {});
 
 }  // namespace dgx

@@ -56,6 +56,8 @@ enum class ModelKind { kMlp, kResNet20, kGpt };
 [[nodiscard]] std::optional<ModelKind> model_kind(std::string_view text);
 [[nodiscard]] bool is_model_spec(std::string_view text);
 [[nodiscard]] Result<ModelSpec> parse_model_spec(std::string_view text);
+/// A hint for a text that is neither a spec nor a file: the built-in model that was probably meant, or all.
+[[nodiscard]] std::string hint_for_model(std::string_view text);
 /// The canonical spec, which parses to the same value. For mlp, defaults are left out; for gpt and resnet20
 /// every field that is not 0 or off is written, as a task should not depend on defaults. Numbers are the
 /// shortest decimals that read back to the same binary64.
