@@ -61,6 +61,13 @@ Error creation_error(const std::string& path) {
   return error;
 }
 
+/// The error of an input that cannot be opened: EACCES does not mean an output that cannot be created.
+Error input_error(const std::string& path) {
+  Error error = errno_error(path, "open");
+  if (error.code == ErrorCode::kCannotCreate) error.code = ErrorCode::kIo;
+  return error;
+}
+
 Error exists_error(const std::string& path) {
   return {ErrorCode::kCannotCreate, fmt::format("{}: already exists", path), "use --force to replace it"};
 }
@@ -209,13 +216,26 @@ Error errno_error(const std::string& path, std::string_view doing) {
 Result<std::string> read_file(const std::string& path, std::size_t max_bytes) {
   if (path == "-") return read_all(STDIN_FILENO, "standard input", max_bytes);
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file.valid()) {
-    Error error = errno_error(path, "open");
-    // EACCES on an input is not an output that cannot be created.
-    if (error.code == ErrorCode::kCannotCreate) error.code = ErrorCode::kIo;
-    return error;
-  }
+  if (!file.valid()) return input_error(path);
   return read_all(file.get(), path, max_bytes);
+}
+
+Result<std::string> read_start(const std::string& path, std::size_t most_bytes) {
+  struct stat info {};
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  if (!file.valid()) return input_error(path);
+  if (::fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode)) return malformed(path + ": is not a file");
+  std::string out(std::min(most_bytes, static_cast<std::size_t>(info.st_size)), '\0');
+  std::size_t used = 0;
+  while (used < out.size()) {
+    const ssize_t count = ::read(file.get(), out.data() + used, out.size() - used);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return errno_error(path, "read");
+    if (count == 0) break;
+    used += static_cast<std::size_t>(count);
+  }
+  out.resize(used);
+  return out;
 }
 
 Result<AtomicFile> AtomicFile::create(const std::string& target, Clobber clobber, unsigned mode) {

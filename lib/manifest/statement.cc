@@ -6,6 +6,7 @@
 
 #include "dgx/core/files.h"
 #include "dgx/manifest/fields.h"
+#include "dgx/manifest/file_kind.h"
 
 namespace dgx::manifest {
 namespace {
@@ -47,6 +48,24 @@ Result<Kind> kind_from_type(std::string_view type) {
   }
   rest.remove_suffix(kTypeSuffix.size());
   return kind_from_name(rest);
+}
+
+/// The predicate type that JSON gives itself; empty if it has none.
+std::string claimed_type(std::string_view payload) {
+  const auto value = json::parse_canonical(payload, {.bytes = kMaxPayloadBytes});
+  const json::Object* const object = value.ok() ? value->as_object() : nullptr;
+  if (object == nullptr || !object->contains("predicateType")) return {};
+  const std::string* const text = object->at("predicateType").as_string();
+  return text == nullptr ? "" : *text;
+}
+
+/// The error of a file that is no statement but another kind of ours; else `error`.
+Error not_a_statement(const std::string& path, std::string_view content, std::string_view expected,
+                      Error error) {
+  const Recognised found = recognise(content);
+  if (found.kind == FileKind::kStatement || found.kind == FileKind::kOther)
+    return within(path, std::move(error));
+  return malformed(fmt::format("{}: is {}, expected {}", path, found.words(), with_article(expected)));
 }
 
 /// A payload's parts, before anything in the predicate except its signer is trusted.
@@ -127,16 +146,17 @@ std::optional<Digest> task_of(const Body& body) {
 }
 
 bool claims_to_be_statement(std::string_view payload) {
-  const auto value = json::parse_canonical(payload, {.bytes = kMaxPayloadBytes});
-  const json::Object* object = value.ok() ? value->as_object() : nullptr;
-  const auto type = object == nullptr ? json::Object::const_iterator() : object->find("predicateType");
-  if (object == nullptr || type == object->end()) return false;
-  const std::string* text = type->second.as_string();
-  return text != nullptr && text->starts_with(kTypePrefix);
+  return claimed_type(payload).starts_with(kTypePrefix);
+}
+
+std::optional<Kind> claimed_kind(std::string_view payload) {
+  const auto kind = kind_from_type(claimed_type(payload));
+  return kind.ok() ? std::optional<Kind>(*kind) : std::nullopt;
 }
 
 Error wrong_kind(Kind found, Kind expected) {
-  return malformed(fmt::format("a {} statement, expected a {}", name_of(found), name_of(expected)));
+  return malformed(fmt::format("{} statement, expected {}", with_article(name_of(found)),
+                               with_article(name_of(expected))));
 }
 
 std::string payload_of(const Body& body, const crypto::PublicKey& signer) {
@@ -174,10 +194,17 @@ Result<Signed<Body>> open_any(std::string_view envelope_text) {
                       std::string(envelope_text)};
 }
 
-Result<Signed<Body>> read_any(const std::string& path) {
-  DGX_TRY(const std::string text, read_file(path, kMaxEnvelopeBytes + 1));
-  auto out = open_any(text);
-  if (!out.ok()) return within(path, std::move(out).error());
+Result<Signed<Body>> read_any(const std::string& path, std::string_view expected) {
+  auto text = read_file(path, kMaxEnvelopeBytes + 1);
+  if (!text.ok()) {
+    // Too long: its beginning may say what it is. The error names the path already.
+    const auto start =
+        text.error().code == ErrorCode::kMalformed ? read_start(path, 4096) : Result(std::string());
+    if (!start.ok() || recognise(*start).kind == FileKind::kOther) return std::move(text).error();
+    return not_a_statement(path, *start, expected, std::move(text).error());
+  }
+  auto out = open_any(*text);
+  if (!out.ok()) return not_a_statement(path, *text, expected, std::move(out).error());
   return out;
 }
 

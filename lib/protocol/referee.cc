@@ -4,6 +4,8 @@
 
 #include <set>
 
+#include "dgx/manifest/file_kind.h"
+
 namespace dgx::protocol {
 
 using manifest::Body;
@@ -67,9 +69,13 @@ Status take(Parts& parts, const std::optional<Digest>& operator_key, std::size_t
       parts.moves.emplace_back(line, std::move(move));
       return {};
     }
-    default:
-      return malformed(fmt::format("a {} does not belong in a transcript",
-                                   manifest::name_of(manifest::kind_of(statement.body))));
+    default: {
+      const manifest::Kind kind = manifest::kind_of(statement.body);
+      const bool is_ledger = kind == manifest::Kind::kPolicy && line == 0;
+      return malformed(
+          fmt::format("{} does not belong in a transcript", manifest::with_article(manifest::name_of(kind))),
+          is_ledger ? "dgx-settle extract --game takes a dispute out of a ledger" : "");
+    }
   }
 }
 

@@ -2,6 +2,7 @@
 // and signed before it is opened. An accepted statement re-encodes to the same payload.
 
 #include "dgx/manifest/statement.h"
+#include "dgx/manifest/file_kind.h"
 
 #include "statements.h"
 #include "target.h"
@@ -23,7 +24,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto envelope = sign(payload, key);
   if (!envelope.ok()) return 0;
   const auto statement = open_any(*envelope);
+  const auto claimed = recognise(*envelope).statement;
   if (!statement.ok()) return 0;
+  fuzz::require(claimed == kind_of(statement->body), "an accepted statement is recognised as its kind");
   fuzz::require(payload_of(statement->body, statement->signer) == payload,
                 "an accepted payload re-encodes to itself");
   const auto again = seal_any(statement->body, key);

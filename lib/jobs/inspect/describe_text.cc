@@ -8,6 +8,7 @@
 #include "dgx/jobs/task_files.h"
 #include "dgx/jobs/verdict_words.h"
 #include "dgx/ledger/ledger.h"
+#include "dgx/manifest/file_kind.h"
 #include "dgx/manifest/policy.h"
 #include "dgx/manifest/statement.h"
 #include "dgx/manifest/trust.h"
@@ -360,37 +361,26 @@ Result<Description> describe_key(const std::string& path, const std::string& tex
   return Description{"private key", {{"encrypted", true}}, {}, {}};
 }
 
-bool is_policy(const json::Object& object) {
-  const auto known = [](const auto& field) {
-    const auto keys = manifest::policy_keys();
-    return std::any_of(keys.begin(), keys.end(),
-                       [&](const manifest::PolicyKey& key) { return key.name == field.first; });
-  };
-  return !object.empty() && std::all_of(object.begin(), object.end(), known);
-}
-
 }  // namespace
 
 Result<Description> describe_text(const std::string& path, const std::string& text, Recompute recompute,
                                   const JobContext& context) {
-  if (text.starts_with("-----BEGIN ") || crypto::is_public_key(text)) return describe_key(path, text);
+  using manifest::FileKind;
+  const FileKind kind = manifest::recognise(text).kind;
+  if (kind == FileKind::kPublicKey || kind == FileKind::kPrivateKey) return describe_key(path, text);
   if (path.ends_with(kStatesExtension)) return describe_states(path, text);
-  const std::string_view first = std::string_view(text).substr(0, text.find('\n'));
-  const bool several = first.size() + 1 < text.size();
-  const auto line = json::parse(first, {std::size_t{1} << 28});
-  const json::Object* object = line.ok() ? line->as_object() : nullptr;
-  const auto has = [object](const char* key) { return object != nullptr && object->contains(key); };
-  if (has("payload") && has("signatures")) {
-    if (path != "-" && exists(ledger::receipts_path(path))) return describe_ledger(path, recompute, context);
-    return several ? describe_statements(path, text, recompute, context)
-                   : describe_statement(path, text, recompute, context);
+  const bool is_signed = kind == FileKind::kStatement || kind == FileKind::kStatements;
+  if (is_signed && path != "-" && exists(ledger::receipts_path(path)))
+    return describe_ledger(path, recompute, context);
+  switch (kind) {
+    case FileKind::kStatement: return describe_statement(path, text, recompute, context);
+    case FileKind::kStatements: return describe_statements(path, text, recompute, context);
+    case FileKind::kProgram: return describe_program(path, text, recompute);
+    case FileKind::kShard: return describe_shard(path, text);
+    case FileKind::kRows: return describe_rows(path, text);
+    case FileKind::kPolicy: return describe_policy(path, text);
+    default: break;
   }
-  if (has("k") && has("v")) return describe_program(path, text, recompute);
-  if (has("drawn")) return describe_shard(path, text);
-  if (has("agrees") && has("expected")) return describe_rows(path, text);
-  const auto whole = json::parse(text);
-  if (whole.ok() && whole->as_object() != nullptr && is_policy(*whole->as_object()))
-    return describe_policy(path, text);
   return malformed(path + ": is not a file that dgx writes");
 }
 

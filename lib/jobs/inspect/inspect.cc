@@ -4,21 +4,19 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <map>
 
 #include "dgx/core/text.h"
 #include "dgx/ledger/ledger.h"
+#include "dgx/manifest/file_kind.h"
 #include "inspect/describe.h"
 
 namespace dgx::jobs {
 namespace {
 
 bool is_hdf5(const std::string& path) {
-  constexpr std::string_view kSignature = "\x89HDF\r\n\x1a\n";
-  std::string start(kSignature.size(), '\0');
-  std::ifstream file(path, std::ios::binary);
-  return file.read(start.data(), static_cast<std::streamsize>(start.size())) && start == kSignature;
+  const auto start = read_start(path, 8);
+  return start.ok() && manifest::recognise(*start).kind == manifest::FileKind::kHdf5;
 }
 
 /// Scalars indexed by their path, and the paths in the file's order.

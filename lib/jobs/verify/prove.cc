@@ -74,7 +74,13 @@ Result<ProveResult> prove(const ProveOptions& options, const JobContext& context
   DGX_TRY(Output states_output, claim_beside(beside(options.output, ".states"), context.clobber));
   DGX_TRY(const auto task, read_task(options.task, context.trust));
   DGX_TRY(const crypto::SecretKey key, read_key(options.key));
-  DGX_TRY(const auto run, bundle::RunReader::open(options.run));
+  auto opened = bundle::RunReader::open(options.run);
+  if (!opened.ok() && opened.error().code == ErrorCode::kMissing) {
+    Error error = std::move(opened).error();
+    error.hint = "a proof comes after the training: dgx-train makes the run";
+    return error;
+  }
+  DGX_TRY(const auto run, std::move(opened));
   DGX_CHECK(check_run(options.run, run.index(), task));
   DGX_TRY([[maybe_unused]] const auto first, run.state(0, bundle::Check::kDigests, {context.threads}));
   DGX_TRY(const auto last, run.state(run.index().segments(), bundle::Check::kDigests, {context.threads}));

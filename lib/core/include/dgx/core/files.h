@@ -20,6 +20,10 @@ namespace dgx {
 /// otherwise.
 [[nodiscard]] Result<std::string> read_file(const std::string& path, std::size_t max_bytes);
 
+/// Reads the first `most_bytes` of a regular file, or all of one that is shorter. Errors of read_file();
+/// kMalformed for anything but a regular file.
+[[nodiscard]] Result<std::string> read_start(const std::string& path, std::size_t most_bytes);
+
 /// The choice what an output does to an existing file: it is refused, it replaces the file, or it is refused
 /// unless the file has the same bytes already, as after a call that was killed between two outputs.
 enum class Clobber { kRefuse, kReplace, kKeepSame };

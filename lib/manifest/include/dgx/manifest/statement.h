@@ -30,6 +30,9 @@ using Body = std::variant<Task, LedgerPolicy, Profile, BeaconCommitment, Beacon,
 [[nodiscard]] Kind kind_of(const Body& body);
 /// True if JSON claims to be a statement of dgx, of any version.
 [[nodiscard]] bool claims_to_be_statement(std::string_view payload);
+/// The kind of statement that a payload claims to be; nullopt for what is none of this version's. Nothing is
+/// checked.
+[[nodiscard]] std::optional<Kind> claimed_kind(std::string_view payload);
 /// The task a statement belongs to; nullopt for kinds that name none (task, policy, deposit, withdrawal,
 /// receipt, tree head).
 [[nodiscard]] std::optional<Digest> task_of(const Body& body);
@@ -81,11 +84,12 @@ template <class T>
   return as<T>(std::move(any));
 }
 
-/// Reads and opens a file (`-`: standard input); errors begin with the path.
-[[nodiscard]] Result<Signed<Body>> read_any(const std::string& path);
+/// Reads and opens a file (`-`: standard input); errors begin with the path. A file of another kind is called
+/// by its kind (file_kind.h), and `expected` is the kind of statement that the caller wants.
+[[nodiscard]] Result<Signed<Body>> read_any(const std::string& path, std::string_view expected = "statement");
 template <class T>
 [[nodiscard]] Result<Signed<T>> read_statement(const std::string& path) {
-  DGX_TRY(Signed<Body> any, read_any(path));
+  DGX_TRY(Signed<Body> any, read_any(path, name_of(T::kKind)));
   auto out = as<T>(std::move(any));
   if (!out.ok()) return within(path, std::move(out).error());
   return out;

@@ -1,0 +1,70 @@
+#include "dgx/manifest/file_kind.h"
+
+#include <algorithm>
+
+#include "dgx/core/json.h"
+#include "dgx/manifest/envelope.h"
+#include "dgx/manifest/policy.h"
+#include "dgx/manifest/statement.h"
+
+namespace dgx::manifest {
+namespace {
+
+bool is_policy(const json::Object& object) {
+  const auto known = [](const auto& field) {
+    const auto keys = policy_keys();
+    return std::any_of(keys.begin(), keys.end(),
+                       [&](const PolicyKey& key) { return key.name == field.first; });
+  };
+  return !object.empty() && std::all_of(object.begin(), object.end(), known);
+}
+
+Recognised statement_in(std::string_view line) {
+  const auto envelope = parse_envelope(line);
+  return {FileKind::kStatement, envelope.ok() ? claimed_kind(envelope->payload) : std::nullopt};
+}
+
+}  // namespace
+
+Recognised recognise(std::string_view content) {
+  if (content.starts_with("\x89HDF\r\n\x1a\n")) return {FileKind::kHdf5};
+  if (content.starts_with("-----BEGIN PUBLIC KEY-----")) return {FileKind::kPublicKey};
+  if (content.starts_with("-----BEGIN ")) return {FileKind::kPrivateKey};
+  const std::string_view first = content.substr(0, content.find('\n'));
+  const auto line = json::parse(first, {std::size_t{1} << 28});
+  const json::Object* const object = line.ok() ? line->as_object() : nullptr;
+  const auto has = [object](const char* key) { return object != nullptr && object->contains(key); };
+  if (has("payload") && has("signatures"))
+    return first.size() + 1 < content.size() ? Recognised{FileKind::kStatements} : statement_in(first);
+  if (has("k") && has("v")) return {FileKind::kProgram};
+  if (has("drawn")) return {FileKind::kShard};
+  if (has("agrees") && has("expected")) return {FileKind::kRows};
+  const auto whole = json::parse(content);
+  if (whole.ok() && whole->as_object() != nullptr && is_policy(*whole->as_object()))
+    return {FileKind::kPolicy};
+  return {};
+}
+
+std::string Recognised::words() const {
+  switch (kind) {
+    case FileKind::kStatement:
+      return statement ? with_article(name_of(*statement)) + " statement" : "an unknown statement";
+    case FileKind::kStatements: return "a file of several statements";
+    case FileKind::kProgram: return "a step program";
+    case FileKind::kShard: return "a shard";
+    case FileKind::kRows: return "a verdict's rows";
+    case FileKind::kPolicy: return "a policy";
+    case FileKind::kPublicKey: return "a public key";
+    case FileKind::kPrivateKey: return "a private key";
+    case FileKind::kHdf5: return "an HDF5 bundle";
+    case FileKind::kOther: break;
+  }
+  return "a file of another kind";
+}
+
+std::string with_article(std::string_view noun) {
+  const bool vowel = !noun.empty() && std::string_view("aeiou").find(noun.front()) != std::string_view::npos;
+  return (vowel ? "an " : "a ") + std::string(noun);
+}
+
+}  // namespace dgx::manifest

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "dgx/manifest/subject.h"
+
+namespace dgx::manifest {
+
+/// The kinds of file that dgx writes and people mistake for one another.
+enum class FileKind {
+  kStatement,
+  kStatements,  ///< several, one a line: a transcript, a ledger, or a file of receipts
+  kProgram,
+  kShard,
+  kRows,
+  kPolicy,  ///< unsigned
+  kPublicKey,
+  kPrivateKey,
+  kHdf5,
+  kOther,
+};
+
+/// A file's kind by its content. Nothing is checked: a file of this kind may be damaged, forged or hostile.
+struct Recognised {
+  FileKind kind = FileKind::kOther;
+  /// For a single statement: the kind that it claims to be; nullopt if that is none of ours.
+  std::optional<Kind> statement = {};
+
+  /// "a task statement", "a policy", "a step program"; "a file of another kind" for kOther.
+  [[nodiscard]] std::string words() const;
+};
+
+/// Tells a file's kind by its content, of which the first line is enough; for a policy, all is needed.
+[[nodiscard]] Recognised recognise(std::string_view content);
+
+/// "a task", "an offer-end".
+[[nodiscard]] std::string with_article(std::string_view noun);
+
+}  // namespace dgx::manifest
