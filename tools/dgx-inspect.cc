@@ -62,20 +62,37 @@ struct Show {
     DGX_CHECK(jobs::check_max_miss(max_miss));
     const auto recompute = check ? jobs::Recompute::kYes : jobs::Recompute::kNo;
     cli::Verdict worst = cli::Verdict::kDone;
+    std::vector<Error> errors;
     for (const std::string& file : files) {
-      DGX_TRY(const jobs::Description found, jobs::describe(file, recompute, out.brief_job()));
-      if (&file != &files.front()) out.next();
-      out.field("file", file);
-      out.field("kind", found.kind);
-      for (const auto& field : found.fields) show(field, out);
-      if (check) out.field("digests_recomputed", words(found.recomputed));
-      if (check && !found.absent.empty()) out.field("not_at_hand", words(found.absent));
-      if (!max_miss) continue;
-      if (!found.verdict) return usage_error(file + ": is a " + found.kind + ", --max-miss is for verdicts");
-      const cli::Verdict verdict = judge(*found.verdict, *max_miss, out);
+      auto found = jobs::describe(file, recompute, out.brief_job());
+      if (!found.ok() && files.size() == 1) return std::move(found).error();
+      if (!found.ok()) {
+        DGX_CHECK(out.flush());  // so that the error comes after the results before it
+        out.error(found.error());
+        errors.push_back(std::move(found).error());
+        continue;
+      }
+      out.next();
+      DGX_TRY(const cli::Verdict verdict, show(file, *found, out));
       if (worst != cli::Verdict::kRefuted && verdict != cli::Verdict::kDone) worst = verdict;
     }
-    return worst;
+    if (errors.empty()) return worst;
+    DGX_CHECK(out.flush());
+    return Error{errors.front().code,
+                 fmt::format("{} of {} files could not be shown", errors.size(), files.size()),
+                 {}};
+  }
+
+  /// Shows one file. With --max-miss it must be a verdict, which is judged.
+  Result<cli::Verdict> show(const std::string& file, const jobs::Description& found, cli::Out& out) const {
+    out.field("file", file);
+    out.field("kind", found.kind);
+    for (const auto& field : found.fields) show(field, out);
+    if (check) out.field("digests_recomputed", words(found.recomputed));
+    if (check && !found.absent.empty()) out.field("not_at_hand", words(found.absent));
+    if (!max_miss) return cli::Verdict::kDone;
+    if (!found.verdict) return usage_error(file + ": is a " + found.kind + ", --max-miss is for verdicts");
+    return judge(*found.verdict, *max_miss, out);
   }
 
   /// Judges a verdict by the reader's --max-miss.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "dgx/core/json.h"
+#include "dgx/crypto/key_file.h"
 #include "dgx/manifest/envelope.h"
 #include "dgx/manifest/policy.h"
 #include "dgx/manifest/statement.h"
@@ -28,7 +29,7 @@ Recognised statement_in(std::string_view line) {
 
 Recognised recognise(std::string_view content) {
   if (content.starts_with("\x89HDF\r\n\x1a\n")) return {FileKind::kHdf5};
-  if (content.starts_with("-----BEGIN PUBLIC KEY-----")) return {FileKind::kPublicKey};
+  if (crypto::is_public_key(content)) return {FileKind::kPublicKey};
   if (content.starts_with("-----BEGIN ")) return {FileKind::kPrivateKey};
   const std::string_view first = content.substr(0, content.find('\n'));
   const auto line = json::parse(first, {std::size_t{1} << 28});
