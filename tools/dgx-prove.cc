@@ -1,25 +1,36 @@
 // dgx-prove: commit to a finished run, and open the states that a beacon draws. dgx-prove(1).
 #include "dgx/cli/tool.h"
 #include "dgx/jobs/prove.h"
+#include "dgx/jobs/task_folder.h"
 #include "loss_cell.h"
 
 namespace {
 
 using namespace dgx;
 
+/// Makes rows and groups optional where `task` is a folder, in which their files are found.
+void require_unless_folder(cli::Command& command, const std::string& task,
+                           const std::vector<std::string>& titles) {
+  for (const std::string& title : titles)
+    command.required_when(title, [&task] { return !jobs::is_task_folder(task); });
+}
+
 struct Prove {
   jobs::ProveOptions options;
 
   void declare(cli::Command& command) {
-    command.positional("TASK.json", options.task, "the signed task");
+    command.positional("TASK.json|DIR", options.task, "the signed task, or a folder that has it");
     command.positional("RUN", options.run, "the run, finished or diverged");
     command.key(options.key.path, options.key.passphrase_file);
     command.output(options.output, "PROOF.json", cli::Need::kRequired,
                    "the proof; the committed digests go next to it, in PROOF.states");
+    require_unless_folder(command, options.task, {"RUN", "--output"});
   }
 
   Result<cli::Verdict> run(cli::Out& out) const {
-    DGX_TRY(const jobs::ProveResult result, jobs::prove(options, out.brief_job()));
+    jobs::ProveOptions all = options;
+    DGX_CHECK(jobs::complete(all));
+    DGX_TRY(const jobs::ProveResult result, jobs::prove(all, out.brief_job()));
     if (!result.drill.empty())
       out.warning("the run was made with a deliberate fault: --drill " + result.drill);
     out.field("proof", result.id);
@@ -39,7 +50,8 @@ struct Open {
   jobs::OpenSampleOptions options;
 
   void declare(cli::Command& command) {
-    command.positional("TASK.json", options.task, "the signed task, with its step program next to it");
+    command.positional("TASK.json|DIR", options.task,
+                       "the signed task, with its step program next to it, or a folder that has it");
     command.positional("PROOF.json", options.proof, "the proof, with PROOF.states next to it");
     command.option("--beacon", "BEACON.json", options.beacon,
                    "the verifier's revealed beacon, which draws the segments");
@@ -55,14 +67,18 @@ struct Open {
         "--store", "DIR", options.store,
         "put the start states and all committed digests into this operator's store, and sign the opening");
     command.option("--location", "NAME", options.location, "path in the store, below the key's folder");
-    command.key(options.key.path, options.key.passphrase_file, cli::Need::kOptional);
+    command.key(options.key.path, options.key.passphrase_file);
     command.output(options.output, "OPENING.json|SAMPLE.h5", cli::Need::kRequired,
                    "the opening; without --store, the start states with their paths to the proof's root");
     command.only_with({"--location", "--key"}, {"--store"});
+    require_unless_folder(command, options.task, {"PROOF.json", "--beacon", "--run", "--output"});
+    command.required_when("--key", [this] { return options.store.has_value(); });
   }
 
   Result<cli::Verdict> run(cli::Out& out) const {
-    DGX_TRY(const jobs::OpenSampleResult result, jobs::open_sample(options, out.job()));
+    jobs::OpenSampleOptions all = options;
+    DGX_CHECK(jobs::complete(all));
+    DGX_TRY(const jobs::OpenSampleResult result, jobs::open_sample(all, out.job()));
     json::Array segments;
     for (const std::int64_t index : result.segments) segments.emplace_back(index);
     if (result.id) {
@@ -81,17 +97,20 @@ struct Deliver {
   jobs::DeliverOptions options;
 
   void declare(cli::Command& command) {
-    command.positional("TASK.json", options.task, "the signed task");
+    command.positional("TASK.json|DIR", options.task, "the signed task, or a folder that has it");
     command.positional("PROOF.json", options.proof, "the proof, with PROOF.states next to it");
     command.required("--run", "RUN", options.run, "the run that was proved");
     command.required("--store", "DIR", options.store, "the operator's store to put the final state into");
     command.option("--location", "NAME", options.location, "path in the store, below the key's folder");
     command.key(options.key.path, options.key.passphrase_file);
     command.output(options.output, "DELIVERY.json", cli::Need::kRequired, "the signed delivery");
+    require_unless_folder(command, options.task, {"PROOF.json", "--run", "--output"});
   }
 
   Result<cli::Verdict> run(cli::Out& out) const {
-    DGX_TRY(const jobs::DeliverResult result, jobs::deliver(options, out.brief_job()));
+    jobs::DeliverOptions all = options;
+    DGX_CHECK(jobs::complete(all));
+    DGX_TRY(const jobs::DeliverResult result, jobs::deliver(all, out.brief_job()));
     out.field("delivery", result.id);
     out.field("final", result.final_state);
     out.field("location", result.location);

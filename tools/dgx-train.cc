@@ -6,6 +6,7 @@
 
 #include "dgx/cli/signals.h"
 #include "dgx/cli/tool.h"
+#include "dgx/jobs/task_folder.h"
 #include "dgx/jobs/train.h"
 #include "loss_cell.h"
 
@@ -122,12 +123,16 @@ struct Train {
   std::string output;
 
   void declare(cli::Command& command) {
-    command.positional("TASK.json", options.task, "the signed task, with its step program next to it");
+    command.positional("TASK.json|DIR", options.task,
+                       "the signed task, with its step program next to it, or a folder that has it");
     command.required("--data", "DATA.h5", options.data, "the task's dataset; with --evaluate, the test data");
     command.option("--output,-o", "RUN", output, "the run's folder, created or continued");
     command.option("--evaluate", "RUN", evaluate,
                    "print loss, accuracy and perplexity of the run's last checkpoint instead");
     command.exactly_one({"--output", "--evaluate"});
+    const auto is_file = [this] { return !jobs::is_task_folder(options.task); };
+    command.required_when("--data", [this, is_file] { return evaluate || is_file(); });
+    command.required_when("--output", is_file);
     command.option("--step", "STEP", step,
                    "with --evaluate: the checkpoint at this step instead of the last");
     command.option("--predictions", "FILE.npy|.npz", predictions,
@@ -161,6 +166,7 @@ struct Train {
     jobs::TrainOptions all = options;
     DGX_TRY(all.device, jobs::device_from_name(device));
     all.run = output;
+    DGX_CHECK(jobs::complete(all));
     JobContext context = out.job();
     context.save = &cli::watch_hangup();
     context.lock_wait = {wait.most, &context.stop};

@@ -4,6 +4,7 @@
 
 #include "dgx/cli/tool.h"
 #include "dgx/jobs/beacon.h"
+#include "dgx/jobs/task_folder.h"
 #include "dgx/jobs/verdict_words.h"
 #include "dgx/jobs/verify.h"
 
@@ -112,14 +113,17 @@ struct Verify {
   bool plan = false;
 
   void declare(cli::Command& command) {
-    command.positional("TASK.json", options.task, "the signed task, with its step program next to it");
+    command.positional("TASK.json|DIR", options.task,
+                       "the signed task, with its step program next to it, or a folder that has it");
     command.positional("PROOF.json", options.proof, "the proof, with PROOF.states next to it");
+    command.required_when("PROOF.json", [this] { return !jobs::is_task_folder(options.task); });
     command.option("--from", "SAMPLE.h5|RUN|DIR", options.from,
                    "source of the start states; DIR is an opening from dgx-settle fetch");
     command.option("--data", "DATA.h5", options.data, "the task's dataset");
     command.option("--beacon", "BEACON.json", options.beacon,
                    "the revealed beacon, which draws the segments");
-    command.key(options.key.path, options.key.passphrase_file, cli::Need::kOptional);
+    command.key(options.key.path, options.key.passphrase_file);
+    command.required_when("--key", [this] { return !options.shard && !plan; });
     command.option("--segments", "3,17", options.choice.segments, "replay these segments instead");
     command.option("--fraction", "F", options.choice.fraction,
                    "replay this share of the segments instead, 0 to 1");
@@ -143,8 +147,9 @@ struct Verify {
   Result<cli::Verdict> run(cli::Out& out) const {
     if (profile) return usage_error("--profile belongs to native tasks, which are not in this version");
     DGX_CHECK(jobs::check_max_miss(max_miss));
-    if (plan) return run_plan(out);
     jobs::VerifyOptions all = options;
+    DGX_CHECK(jobs::complete(all, plan ? jobs::VerifyNeeds::kPlan : jobs::VerifyNeeds::kReplay));
+    if (plan) return run_plan(out, all);
     DGX_TRY(all.device, jobs::device_from_name(device));
     if (options.shard && max_miss)
       return usage_error("--max-miss judges a whole verification", "give it to dgx-verify merge");
@@ -153,8 +158,8 @@ struct Verify {
     return print_verdict(out, result, max_miss);
   }
 
-  Result<cli::Verdict> run_plan(cli::Out& out) const {
-    DGX_TRY(const jobs::VerifyPlan result, jobs::plan_verification(options, out.brief_job()));
+  static Result<cli::Verdict> run_plan(cli::Out& out, const jobs::VerifyOptions& all) {
+    DGX_TRY(const jobs::VerifyPlan result, jobs::plan_verification(all, out.brief_job()));
     json::Array segments;
     for (const std::int64_t index : result.segments) segments.emplace_back(index);
     out.field("draw", manifest::name_of(result.draw));

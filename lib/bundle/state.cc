@@ -99,4 +99,9 @@ Result<StoredState> read_state(const std::string& path, Check check, Effort effo
   return take_state(reader, "state", digest, check, effort);
 }
 
+Result<Digest> stated_digest(const std::string& path) {
+  DGX_TRY(const Reader reader, Reader::open(path, Kind::kState));
+  return reader.digest("", "digest");
+}
+
 }  // namespace dgx::bundle

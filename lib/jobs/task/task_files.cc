@@ -2,17 +2,21 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
+
 #include "dgx/bundle/state.h"
 #include "dgx/exec/device_executor.h"
 #include "dgx/jobs/cuda_module.h"
 #include "dgx/kernels/cpu/dispatch.h"
 #include "dgx/manifest/trust.h"
 #include "dgx/program/initial.h"
+#include "task/folder_entries.h"
 
 namespace dgx::jobs {
 
-Result<TaskFiles> open_task(const std::string& path, const std::optional<std::string>& program_path,
+Result<TaskFiles> open_task(const std::string& named, const std::optional<std::string>& program_path,
                             const std::optional<std::string>& trust) {
+  DGX_TRY(const std::string path, find_task_file(named));
   DGX_TRY(auto task, manifest::read_statement<manifest::Task>(path));
   if (trust) {
     DGX_TRY(const manifest::Trust trusted, manifest::Trust::load(*trust));
@@ -22,7 +26,11 @@ Result<TaskFiles> open_task(const std::string& path, const std::optional<std::st
     return usage_error("standard input has no step program next to it",
                        "name the task's file, or the program with --program");
   }
-  const std::string file = program_path.value_or(beside(path, ".program.jsonl"));
+  std::string file = program_path.value_or("");
+  if (!program_path) {
+    DGX_TRY(file, find_program(path, ".program.jsonl", task.body.program, "step program",
+                               "it must lie beside the task; --program names it elsewhere"));
+  }
   DGX_TRY(auto program, open_step_program(file, task.body));
   DGX_TRY(const auto segments, protocol::Segments::of(task.body.steps, task.body.checkpoint_every));
   return TaskFiles{std::move(task), std::move(program), segments, path};
@@ -67,14 +75,31 @@ Result<State> seeded_state(const TaskFiles& files, std::uint64_t seed) {
   return program::initial_state(*files.program, seed, *kind);
 }
 
+namespace {
+
+/// The path of a task's initial state: TASK.init.h5 or, if that is not there, the state bundle of the same
+/// folder that says it has this digest.
+std::string initial_state_path(const std::string& task_path, const Digest& digest) {
+  const std::string own = beside(task_path, ".init.h5");
+  if (exists(own)) return own;
+  const auto entries = FolderEntries::read(std::filesystem::path(task_path).parent_path().string());
+  for (const std::string& file : entries.ok() ? entries->ending_in(".h5") : std::vector<std::string>()) {
+    const auto stated = bundle::stated_digest(file);
+    if (stated.ok() && *stated == digest) return file;
+  }
+  return own;
+}
+
+}  // namespace
+
 Result<State> initial_state(const TaskFiles& files, const std::optional<std::string>& init) {
   const manifest::Task& task = files.body();
   State state;
   if (task.initial.source == manifest::InitialSource::kSeed) {
     DGX_TRY(state, seeded_state(files, task.seed));
   } else {
-    DGX_TRY(auto stored,
-            bundle::read_state(init.value_or(beside(files.path, ".init.h5")), bundle::Check::kNothing));
+    const std::string path = init.value_or(initial_state_path(files.path, task.initial.digest));
+    DGX_TRY(auto stored, bundle::read_state(path, bundle::Check::kNothing));
     state = std::move(stored.state);
     DGX_CHECK(program::check_state(*files.program, state));
   }

@@ -1,8 +1,13 @@
 #include "dgx/jobs/task_program.h"
 
+#include <filesystem>
+#include <set>
+
 #include "dgx/core/files.h"
+#include "dgx/manifest/file_kind.h"
 #include "dgx/program/check.h"
 #include "dgx/protocol/admission.h"
+#include "task/folder_entries.h"
 
 namespace dgx::jobs {
 
@@ -10,6 +15,44 @@ std::string beside(const std::string& path, std::string_view extension) {
   constexpr std::string_view kJson = ".json";
   const bool ends = path.ends_with(kJson);
   return path.substr(0, path.size() - (ends ? kJson.size() : 0)) + std::string(extension);
+}
+
+Result<std::string> find_task_file(const std::string& path) {
+  std::error_code ignored;
+  if (path == "-" || !std::filesystem::is_directory(path, ignored)) return path;
+  DGX_TRY(const FolderEntries entries, FolderEntries::read(path));
+  std::vector<std::string> found;
+  std::set<std::string> texts;
+  for (const std::string& file : entries.ending_in(".json")) {
+    const auto text = read_file(file, manifest::kMaxEnvelopeBytes + 1);
+    if (!text.ok() || manifest::recognise(*text).statement != manifest::Kind::kTask) continue;
+    if (texts.insert(*text).second) found.push_back(file);
+  }
+  if (found.size() == 1) return found.front();
+  if (found.empty())
+    return Error{ErrorCode::kMissing, path + ": has no task",
+                 "name the task's file, or the folder that has it"};
+  return usage_error(path + ": has several tasks: " + listed_names(found), "name one of them");
+}
+
+Result<std::string> find_program(const std::string& task_path, std::string_view extension,
+                                 const manifest::ProgramReference& reference, const std::string& what,
+                                 const std::string& hint) {
+  constexpr std::uintmax_t kMostBytes = 4 * program::kMaxProgramBytes;  // that are hashed in vain
+  const std::string own = beside(task_path, extension);
+  if (exists(own)) return own;
+  const auto entries = FolderEntries::read(std::filesystem::path(task_path).parent_path().string());
+  std::uintmax_t bytes = 0;
+  for (const std::string& file : entries.ok() ? entries->ending_in(".jsonl") : std::vector<std::string>()) {
+    const auto start = read_start(file, 4096);
+    if (!start.ok() || manifest::recognise(*start).kind != manifest::FileKind::kProgram) continue;
+    std::error_code ignored;
+    if (bytes += std::filesystem::file_size(file, ignored); bytes > kMostBytes) break;
+    const auto text = read_file(file, program::kMaxProgramBytes);
+    if (text.ok() && program::program_root(*text) == reference.root) return file;
+  }
+  return Error{ErrorCode::kMissing,
+               own + ": is not there, nor is the " + what + " under another name beside the task", hint};
 }
 
 Result<std::shared_ptr<const program::Program>> open_program(const std::string& path,
@@ -41,9 +84,10 @@ Result<std::shared_ptr<const program::Program>> open_step_program(const std::str
 }
 
 Status check_admission_of(const std::string& path, const manifest::Task& task) {
-  const std::string program = beside(path, ".program.jsonl");
-  if (path != "-" && exists(program)) {
-    DGX_TRY([[maybe_unused]] const auto opened, open_step_program(program, task));
+  const auto program = path == "-" ? Result<std::string>(usage_error("no file"))
+                                   : find_program(path, ".program.jsonl", task.program, "step program", "");
+  if (program.ok()) {
+    DGX_TRY([[maybe_unused]] const auto opened, open_step_program(*program, task));
     return {};
   }
   if (auto admitted = protocol::check_admission(task); !admitted)

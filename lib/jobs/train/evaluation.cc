@@ -78,7 +78,8 @@ Status check_test_labels(const ModelOutputs& outputs, const manifest::Task& task
 }
 
 Result<std::shared_ptr<const program::Program>> open_evaluation_program(const TaskFiles& files) {
-  const std::string path = beside(files.path, ".eval.jsonl");
+  DGX_TRY(const std::string path, find_program(files.path, ".eval.jsonl", files.body().evaluation,
+                                               "evaluation program", "it must lie beside the task"));
   DGX_TRY(auto program, open_program(path, files.body().evaluation, "evaluation program"));
   if (auto checked = program::check_program(*program, program::ProgramRole::kEvaluation); !checked) {
     return within(path, std::move(checked).error());

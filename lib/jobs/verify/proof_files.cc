@@ -5,12 +5,14 @@
 #include <filesystem>
 
 #include "dgx/protocol/verify.h"
+#include "task/folder_entries.h"
 
 namespace dgx::jobs {
 
 Result<manifest::Signed<manifest::Task>> read_task(const std::string& path,
                                                    const std::optional<std::string>& trust) {
-  return read_signed<manifest::Task>(path, trust);
+  DGX_TRY(const std::string file, find_task_file(path));
+  return read_signed<manifest::Task>(file, trust);
 }
 
 Result<std::int64_t> profiled_segment_milliseconds(const std::string& path, const Digest& task,
@@ -28,6 +30,19 @@ bool is_opening(const std::string& path) {
   std::error_code ignored;
   return std::filesystem::is_directory(path, ignored) && exists(fmt::format("{}/{}", path, kOpenedSample));
 }
+
+namespace {
+
+/// The states of a proof that was renamed: a file *.states next to it that has the proof's root.
+std::optional<std::string> renamed_states(const std::string& proof_path, const manifest::Proof& proof) {
+  const auto entries = FolderEntries::read(std::filesystem::path(proof_path).parent_path().string());
+  for (const std::string& file : entries.ok() ? entries->ending_in(".states") : std::vector<std::string>()) {
+    if (read_states(file, proof, manifest::Ends::kUnchecked).ok()) return file;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
 
 std::string states_path(const std::string& proof_path, const std::optional<std::string>& from) {
   if (from && is_opening(*from)) return fmt::format("{}/{}", *from, kOpenedStates);
@@ -57,7 +72,9 @@ Result<ProofFiles> open_proof(const std::string& path, const manifest::Signed<ma
   }
   const auto segments = protocol::segments_of(task.body, proof.body);
   if (!segments.ok()) return within(path, segments.error());
-  DGX_TRY(auto states, read_states(states_path(path, from), proof.body, ends));
+  std::string beside_it = states_path(path, from);
+  if (!exists(beside_it)) beside_it = renamed_states(path, proof.body).value_or(beside_it);
+  DGX_TRY(auto states, read_states(beside_it, proof.body, ends));
   return ProofFiles{std::move(proof), *segments, std::move(states), path};
 }
 

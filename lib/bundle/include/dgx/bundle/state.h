@@ -37,4 +37,7 @@ struct StoredState {
 [[nodiscard]] Result<StoredState> read_state(const std::string& path, Check check = Check::kDigests,
                                              Effort effort = {});
 
+/// The digest that a checkpoint bundle states, without reading its numbers. Same errors.
+[[nodiscard]] Result<Digest> stated_digest(const std::string& path);
+
 }  // namespace dgx::bundle

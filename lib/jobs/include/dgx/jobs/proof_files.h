@@ -35,7 +35,7 @@ template <class T>
   return statement;
 }
 
-/// Reads a task alone, without its program: for jobs that run no step.
+/// Reads the task that `path` stands for (find_task_file), without its program: for jobs that run no step.
 [[nodiscard]] Result<manifest::Signed<manifest::Task>> read_task(const std::string& path,
                                                                  const std::optional<std::string>& trust);
 

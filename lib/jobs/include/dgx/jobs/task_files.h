@@ -29,7 +29,8 @@ struct TaskFiles {
   [[nodiscard]] const manifest::Task& body() const { return task.body; }
 };
 
-/// Opens task and step program (`program_path`, or TASK.program.jsonl next to the task). Checks that the
+/// Opens the task that `path` stands for (find_task_file) and its step program: `program_path`, or the one
+/// next to the task (find_program). Checks that the
 /// program has the task's root and number of lines and is valid, alone and with the task
 /// (protocol/admission.h). kMissing, kMalformed, kUnauthorised (signature, or a submitter whom `trust` does
 /// not name).
@@ -46,7 +47,7 @@ struct TaskFiles {
 [[nodiscard]] Result<State> seeded_state(const TaskFiles& files, std::uint64_t seed);
 
 /// The state that training starts from, checked against the task's digest: made from the seed, or read from
-/// `init` or TASK.init.h5 next to the task.
+/// `init` or TASK.init.h5 next to the task, which if the task was renamed is known by its digest.
 [[nodiscard]] Result<State> initial_state(const TaskFiles& files, const std::optional<std::string>& init);
 
 /// An executor for this task's steps, on the CPU. `data` must outlive it.

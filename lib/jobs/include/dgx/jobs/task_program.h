@@ -15,6 +15,18 @@ namespace dgx::jobs {
 /// looked for.
 [[nodiscard]] std::string beside(const std::string& path, std::string_view extension);
 
+/// The task that `path` stands for: the path itself or, of a folder, that of the only task in it, among the
+/// files *.json that are statements; several copies of one task count as one. kMissing, kUsage with the
+/// candidates if there are several.
+[[nodiscard]] Result<std::string> find_task_file(const std::string& path);
+
+/// The line file that the task in `task_path` binds: the file of its name with `extension` or, if that is not
+/// there, as when the task was renamed, the file *.jsonl of the same folder with the task's root. `what`
+/// names it in messages. kMissing, with `hint`.
+[[nodiscard]] Result<std::string> find_program(const std::string& task_path, std::string_view extension,
+                                               const manifest::ProgramReference& reference,
+                                               const std::string& what, const std::string& hint);
+
 /// Reads a line file that a task binds, and checks its lines and the task's root. `what` names it in
 /// messages.
 [[nodiscard]] Result<std::shared_ptr<const program::Program>> open_program(
