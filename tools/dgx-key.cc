@@ -16,9 +16,11 @@ struct New {
     command.option("--passphrase-file", "FILE", options.passphrase.file,
                    "encrypt the private key with the first line of FILE as its passphrase");
     command.at_most_one({"--passphrase", "--passphrase-file"});
+    command.skip_existing(options.skip_existing);
   }
   Result<cli::Verdict> run(cli::Out& out) const {
     DGX_TRY(const jobs::NewKeyResult made, jobs::new_key(options, out.clobber()));
+    if (made.existed) out.note_skipped(made.secret_path);
     out.field("key_id", made.key_id);
     out.field("private_key", made.secret_path);
     out.field("public_key", made.public_path);

@@ -89,6 +89,7 @@ void declare_changes(cli::Command& command, jobs::PackOptions& options, std::opt
   command.writes({"--rest"});
   command.only_with({"--seed"}, {"--shuffle", "--split"});
   command.not_with({"--shift"}, {"--normalise", "--like"});
+  command.skip_existing(options.skip_existing);
 }
 
 cli::Cell values_cell(const bundle::Summary& summary, DType dtype) {
@@ -171,6 +172,7 @@ struct Pack {
     DGX_TRY(const auto made, jobs::pack(source, options, out.brief_job()));
     for (const jobs::Packed& one : made) {
       if (&one != &made.front()) out.next();
+      if (one.existed) out.note_skipped(one.file);
       if (made.size() > 1) out.field("file", one.file);
       print(out, one, options);
     }

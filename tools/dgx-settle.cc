@@ -62,11 +62,12 @@ struct Init {
     command.required("--policy", "FILE", policy_path,
                      "the market's rules: a JSON object of policy keys, or a signed policy");
     command.wait(writer.wait);
+    command.skip_existing(writer.skip_existing);
   }
   Result<cli::Verdict> run(cli::Out& out) const {
     DGX_TRY(const jobs::LedgerSummary summary, jobs::init_ledger(writer, policy_path));
-    print_summary(out, summary);
-    return cli::Verdict::kDone;
+    if (summary.existed) out.note_skipped(writer.file.path);
+    return print_summary(out, summary), cli::Verdict::kDone;
   }
 };
 
@@ -389,8 +390,7 @@ struct Head {
     request.file.trust = out.common().trust;
     if (writer.key.path.empty()) {
       DGX_TRY(const auto summary, jobs::head_of_ledger(request.file));
-      print_summary(out, summary);
-      return cli::Verdict::kDone;
+      return print_summary(out, summary), cli::Verdict::kDone;
     }
     DGX_TRY(Output output, out.claim(path));
     DGX_TRY(const auto head, jobs::sign_head(request));

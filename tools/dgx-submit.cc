@@ -104,9 +104,11 @@ struct Submit {
     command.key(options.key.path, options.key.passphrase_file);
     command.output(options.output, "TASK.json", cli::Need::kRequired,
                    "the task; TASK.program.jsonl and TASK.eval.jsonl go next to it");
+    command.skip_existing(options.skip_existing);
   }
   Result<cli::Verdict> run(cli::Out& out) const {
     DGX_TRY(const jobs::SubmitResult result, jobs::submit(options, out.brief_job()));
+    if (result.existed) out.note_skipped(options.output);
     out.field("task", result.id);
     out.field("program", result.task.program.root);
     out.field("initial_state", result.task.initial.digest);

@@ -222,9 +222,30 @@ Result<manifest::Policy> read_policy(const std::string& path) {
   return policy;
 }
 
+namespace {
+
+/// The summary of a ledger that is there already. kCannotCreate if it has another policy or operator.
+Result<LedgerSummary> existing_ledger(const LedgerWriter& writer, const manifest::Policy& policy,
+                                      const crypto::SecretKey& key) {
+  const std::string& path = writer.file.path;
+  DGX_TRY(const ledger::Log log, ledger::read(path));
+  const auto* const first = std::get_if<manifest::LedgerPolicy>(&log.entries.front().statement.body);
+  const bool same_key = log.operator_id() == crypto::key_id(key.public_key());
+  if (!same_key || first == nullptr || first->policy != policy)
+    return Error{ErrorCode::kCannotCreate,
+                 fmt::format("{}: is there already, with another {}", path, same_key ? "policy" : "operator"),
+                 "choose another name"};
+  DGX_TRY(LedgerSummary out, summarize(writer.file, log));
+  out.existed = true;
+  return out;
+}
+
+}  // namespace
+
 Result<LedgerSummary> init_ledger(const LedgerWriter& writer, const std::string& policy_path) {
   DGX_TRY(const manifest::Policy policy, read_policy(policy_path));
   DGX_TRY(const crypto::SecretKey key, read_key(writer.key));
+  if (writer.skip_existing && exists(writer.file.path)) return existing_ledger(writer, policy, key);
   manifest::LedgerPolicy entry{policy, {}};
   DGX_CHECK(crypto::random_bytes(entry.nonce.bytes));
   DGX_TRY(Signed<Body> first, manifest::seal_any(entry, key));

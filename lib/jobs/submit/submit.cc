@@ -87,6 +87,9 @@ Result<Parsed> parse(const SubmitOptions& options) {
   Parsed out{options.model, std::nullopt, {}, {}, {}, manifest::standard_policy(), std::nullopt};
   if (program::is_model_spec(options.model)) {
     DGX_TRY(out.built_in, program::parse_model_spec(options.model));
+  } else if (!exists(options.model)) {
+    return Error{ErrorCode::kMissing, options.model + ": is neither a built-in model nor a file",
+                 program::hint_for_model(options.model)};
   }
   DGX_TRY(const std::string loss, with_weights_of_file(options.loss));
   DGX_TRY(out.loss, program::parse_loss_spec(loss));
@@ -316,17 +319,90 @@ Result<Draft> draft(const SubmitOptions& options, const JobContext& context) {
   return out;
 }
 
+/// The first of the options that a task does not have, as far as can be told without capturing the model;
+/// empty if it has them all.
+Result<std::string> first_difference(const SubmitOptions& options,
+                                     const manifest::Signed<manifest::Task>& found) {
+  const manifest::Task& task = found.body;
+  DGX_TRY(const crypto::SecretKey key, read_key(options.key));
+  DGX_TRY(const Parsed asked, parse(options));
+  DGX_TRY(const bundle::DatasetInfo data, bundle::read_dataset_info(options.data));
+  DGX_TRY(const std::int64_t steps, steps_of(options, options.seed.value_or(0), data.samples));
+  const bool same_model = asked.built_in ? program::model_kind(task.model) == program::model_kind(asked.model)
+                                         : task.model == asked.model.substr(asked.model.rfind('/') + 1);
+  const std::int64_t interval = options.checkpoint_every.value_or(task.checkpoint_every);
+  const std::int64_t milliseconds = options.max_milliseconds.value_or(task.policy.window_proof_ms);
+  const std::vector<std::pair<std::string, bool>> same{
+      {"--key", found.key_id == crypto::key_id(key.public_key())},
+      {"--data", task.dataset.digest == data.digest},
+      {"--model", same_model},
+      {"--loss", task.loss == asked.loss},
+      {"--optimizer", task.optimizer == asked.optimizer},
+      {"--schedule", task.schedule == asked.schedule},
+      {"--clip-norm", task.clip_norm == options.clip_norm},
+      {"--batch", task.batch == options.batch},
+      {"--steps or --epochs", task.steps == steps},
+      {"--seed", task.seed == options.seed.value_or(0)},
+      {"--checkpoint-every", task.checkpoint_every == interval},
+      {"--policy", task.policy == asked.policy},
+      {"--ledger", task.ledger == asked.ledger},
+      {"--price", task.price == options.price},
+      {"--max-milliseconds", task.caps.milliseconds == milliseconds}};
+  const auto other = std::find_if(same.begin(), same.end(), [](const auto& one) { return !one.second; });
+  return other == same.end() ? std::string() : other->first;
+}
+
+/// The task that an earlier call wrote; nullopt if there is none. kCannotCreate if it is another, or if a
+/// file that belongs to it is missing, which a call that was cut off does not leave: the task is written
+/// last.
+Result<std::optional<SubmitResult>> existing_task(const SubmitOptions& options, const JobContext& context) {
+  const std::string& path = options.output;
+  if (!exists(path)) return std::optional<SubmitResult>();
+  DGX_TRY(const auto found, manifest::read_statement<manifest::Task>(path));
+  DGX_TRY(const std::string other, first_difference(options, found));
+  if (!other.empty())
+    return Error{ErrorCode::kCannotCreate, path + ": is there already, with another " + other,
+                 "choose another name, or use --force to replace it"};
+  const bool needs_state = found.body.initial.source == manifest::InitialSource::kFile;
+  for (const char* extension : {".program.jsonl", ".eval.jsonl", ".init.h5"}) {
+    const std::string file = beside(path, extension);
+    if (exists(file) || (file.ends_with(".init.h5") && !needs_state)) continue;
+    return Error{ErrorCode::kCannotCreate, path + ": is there already, but not " + file,
+                 "bring it back, or make all anew with --force"};
+  }
+  JobContext own = context;
+  own.trust.reset();  // the signer is --key's
+  DGX_TRY(SubmitResult out, estimate_task(path, own));
+  out.existed = true;
+  return std::optional<SubmitResult>(std::move(out));
+}
+
+/// Writes the initial state. With `skip_existing` that of a call that was cut off is taken over.
+Status write_initial(const SubmitOptions& options, const Draft& made, AtomicFile file) {
+  const auto stated =
+      options.skip_existing ? bundle::stated_digest(file.target()) : Result<Digest>(internal_error(""));
+  if (stated.ok() && *stated == made.digests.state) return {};
+  return bundle::write_state(std::move(file), made.initial, made.digests);
+}
+
 }  // namespace
 
 Result<SubmitResult> submit(const SubmitOptions& options, const JobContext& context) {
   if (options.output == "-")
     return usage_error("-o - is not possible: a task's other files are written next to it");
+  if (options.skip_existing) {
+    DGX_TRY(auto found, existing_task(options, context));
+    if (found) return *std::move(found);
+  }
+  // Without its task, what a call wrote that was cut off: taken over if it is the same.
+  const bool takes_over = options.skip_existing && context.clobber == Clobber::kRefuse;
+  const Clobber clobber = takes_over ? Clobber::kKeepSame : context.clobber;
   const auto claim = [&](const char* extension) {
-    return Output::claim(beside(options.output, extension), context.clobber);
+    return Output::claim(beside(options.output, extension), clobber);
   };
   DGX_TRY(Output program, claim(".program.jsonl"));
   DGX_TRY(Output evaluation, claim(".eval.jsonl"));
-  DGX_TRY(AtomicFile initial, AtomicFile::create(beside(options.output, ".init.h5"), context.clobber));
+  DGX_TRY(AtomicFile initial, AtomicFile::create(beside(options.output, ".init.h5"), clobber));
   DGX_TRY(Output task, Output::claim(options.output, context.clobber));
   DGX_TRY(const crypto::SecretKey key, read_key(options.key));
   DGX_TRY(Draft made, draft(options, context));
@@ -335,7 +411,7 @@ Result<SubmitResult> submit(const SubmitOptions& options, const JobContext& cont
   DGX_CHECK(program.write(made.program));
   DGX_CHECK(evaluation.write(made.evaluation));
   if (made.result.task.initial.source == manifest::InitialSource::kFile)
-    DGX_CHECK(bundle::write_state(std::move(initial), made.initial, made.digests));
+    DGX_CHECK(write_initial(options, made, std::move(initial)));
   DGX_CHECK(task.write(sealed.envelope + "\n"));
   return std::move(made.result);
 }

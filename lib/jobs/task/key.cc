@@ -130,8 +130,38 @@ Result<std::map<std::string, std::string>> names_of_trust(const std::string& tru
   return out;
 }
 
+namespace {
+
+Error unfit(const std::string& path, std::string_view why) {
+  return {ErrorCode::kCannotCreate, path + ": " + std::string(why),
+          "choose another name, or remove both files"};
+}
+
+/// Checks that the private key in `path` belongs to `pair` and is encrypted if it should be. Of an encrypted
+/// one nothing more can be told without a file with its passphrase.
+Status check_existing(const std::string& path, const crypto::PublicKey& pair, const NewPassphrase& wanted) {
+  DGX_TRY(const crypto::SecretBytes text, read_text(path));
+  const bool is_encrypted = crypto::is_encrypted_key(text.text());
+  if (!is_encrypted && (wanted.file || wanted.ask))
+    return unfit(path, "is there already, and is not encrypted");
+  if (is_encrypted && !wanted.file) return {};
+  DGX_TRY(const crypto::SecretKey key, open_secret({path, wanted.file}, text.text()));
+  if (key.public_key() != pair) return unfit(path, "is not the private key of the public key next to it");
+  return {};
+}
+
+}  // namespace
+
 Result<NewKeyResult> new_key(const NewKey& options, Clobber clobber) {
   NewKeyResult out{{}, options.name + ".pem", options.name + ".pub.pem"};
+  if (options.skip_existing && exists(out.public_path)) {
+    if (!exists(out.secret_path)) return unfit(out.public_path, "is there, but its private key is not");
+    DGX_TRY(const crypto::PublicKey pair, crypto::read_public_key(out.public_path));
+    DGX_CHECK(check_existing(out.secret_path, pair, options.passphrase));
+    out.key_id = crypto::key_id(pair);
+    out.existed = true;
+    return out;
+  }
   if (clobber == Clobber::kRefuse && exists(out.public_path)) {
     return exists_already(out.public_path);
   }

@@ -201,11 +201,61 @@ Result<Staged> stage(Samples samples, const std::vector<Affine>& affines, Atomic
   return Staged{std::move(packed), std::move(staged)};
 }
 
+Error unfit(const std::string& file, std::string_view what) {
+  return {ErrorCode::kCannotCreate, fmt::format("{}: is there already, with another {}", file, what),
+          "choose another name, or use --force to replace it"};
+}
+
+/// Describes a bundle that is there, if it may be the one of these options.
+Result<Packed> describe_existing(const PackOptions& options, const std::string& file) {
+  Packed out{file, {}, {}, {}, {}, true};
+  DGX_TRY(out.info, bundle::read_dataset_info(file));
+  const bundle::DatasetInfo& info = out.info;
+  const Shape sample(info.x_shape.begin() + 1, info.x_shape.end());
+  if (!options.shape.empty() && options.shape != sample) return unfit(file, "shape");
+  if (!options.normalise && !options.like) {
+    DGX_TRY(const auto asked,
+            given_affines(options, static_cast<std::size_t>(bundle::channels_of(info.x_shape))));
+    const std::vector<Affine> found =
+        info.channels.empty() ? std::vector<Affine>{{info.scale, info.shift}} : info.channels;
+    if (asked != found) return unfit(file, "scale or shift");
+  }
+  DGX_TRY(const bundle::Dataset data, bundle::read_dataset(file, bundle::Check::kNothing));
+  DGX_TRY(out.x, bundle::summary_of(data.x));
+  DGX_TRY(out.y, bundle::summary_of(data.y));
+  DGX_TRY(out.classes, bundle::class_counts(data));
+  return out;
+}
+
+/// The bundles that an earlier call wrote; empty if there are none.
+Result<std::vector<Packed>> existing(const PackOptions& options) {
+  std::vector<std::string> files{options.output};
+  if (options.rest) files.push_back(*options.rest);
+  std::vector<Packed> out;
+  std::string missing;
+  for (const std::string& file : files) {
+    if (!exists(file)) {
+      missing = file;
+      continue;
+    }
+    DGX_TRY(Packed found, describe_existing(options, file));
+    out.push_back(std::move(found));
+  }
+  if (out.empty() || missing.empty()) return out;
+  return Error{ErrorCode::kCannotCreate,
+               fmt::format("{}: is there already, but not {}", out.front().file, missing),
+               "remove it, or make both anew with --force"};
+}
+
 }  // namespace
 
 Result<std::vector<Packed>> pack(const Source& source, const PackOptions& options,
                                  const JobContext& context) {
   DGX_CHECK(check_options(options));
+  if (options.skip_existing) {
+    DGX_TRY(std::vector<Packed> found, existing(options));
+    if (!found.empty()) return found;
+  }
   DGX_TRY(std::vector<AtomicFile> targets, claim_bundles(options, context.clobber));
   std::optional<bundle::DatasetInfo> like;
   if (options.like) {

@@ -39,15 +39,18 @@ struct NewPassphrase {
 struct NewKey {
   std::string name;          ///< NAME.pem and NAME.pub.pem are written
   NewPassphrase passphrase;  ///< encrypt the private key
+  bool skip_existing = false;  ///< a complete pair is left as it is, and is the result
 };
 struct NewKeyResult {
   Digest key_id;
   std::string secret_path;
   std::string public_path;
+  bool existed = false;  ///< the pair was there, and skip_existing
 };
 /// Writes a new key pair. kCannotCreate if either file exists and may not be replaced; then neither is
 /// touched. If only the private key is there, as a call killed between the two writes leaves it, its public
-/// key is written.
+/// key is written. With skip_existing, kCannotCreate for a pair that does not belong together, and for a
+/// private key that is not encrypted although it should be.
 [[nodiscard]] Result<NewKeyResult> new_key(const NewKey& options, Clobber clobber);
 
 /// dgx-key passphrase.

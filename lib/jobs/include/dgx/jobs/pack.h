@@ -68,6 +68,7 @@ struct PackOptions {
   std::vector<double> scale{1};     ///< one, or one for each channel; each rounded once to binary32
   std::vector<double> shift{0};
   std::string output;  ///< DATA.h5
+  bool skip_existing = false;
 };
 
 /// A bundle that was made.
@@ -76,11 +77,14 @@ struct Packed {
   bundle::DatasetInfo info;
   bundle::Summary x, y;               ///< statistics of the stored numbers
   std::vector<std::int64_t> classes;  ///< count of each class's samples; empty if y is not classes
+  bool existed = false;               ///< it was there already, and `skip_existing`
 };
 
 /// Makes the bundle, or with `split` the two of them; dgx-pack(1). Neither gets its name before both are
-/// written. Refuses an output that exists before it reads anything. kUsage: options that do not fit each
-/// other or the data. Errors of the source's reader, of bundle::make_dataset(), and of writing.
+/// written. Refuses an output that exists before it reads anything. With `skip_existing`, bundles that are
+/// there and can be read are the result, and the source is not read: kCannotCreate if one of two is missing,
+/// or for another shape, scale or shift than the options'. kUsage: options that do not fit each other or the
+/// data. Errors of the source's reader, of bundle::make_dataset(), and of writing.
 [[nodiscard]] Result<std::vector<Packed>> pack(const Source& source, const PackOptions& options,
                                                const JobContext& context);
 

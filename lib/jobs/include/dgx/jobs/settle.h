@@ -42,6 +42,7 @@ struct LedgerSummary {
   manifest::RootReference head;
   std::int64_t milliseconds = 0;  ///< the last receipt's time
   std::string torn;               ///< describes a write that was cut off; empty if none
+  bool existed = false;           ///< it was there already, and skip_existing
 };
 
 /// A ledger that the operator writes. `clock` is the operator's: Unix milliseconds.
@@ -56,12 +57,13 @@ struct LedgerWriter {
   std::optional<std::string> store = {};  ///< folder that append fetches openings, deliveries and chunks from
   int threads = 1;
   LockWait wait = {};  ///< for another process that writes the ledger
+  bool skip_existing = false;  ///< for init_ledger()
 };
 
 /// Creates LEDGER.jsonl and LEDGER.receipts.jsonl with the policy of `policy_path`
-/// (manifest::parse_policy_file) as first entry.
+/// (manifest::parse_policy_file) as first entry. kCannotCreate if the ledger exists; with skip_existing only
+/// if it has another policy or operator, else its summary, which says `existed`.
 [[nodiscard]] Result<LedgerSummary> init_ledger(const LedgerWriter& writer, const std::string& policy_path);
-
 /// A statement to make: its fields are those that follow from task and statement, then `settings`.
 struct MakeStatement {
   std::string kind;                       ///< one of makeable_kinds()

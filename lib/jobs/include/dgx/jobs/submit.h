@@ -37,6 +37,7 @@ struct SubmitOptions {
   std::optional<std::int64_t> max_milliseconds;
   KeyFile key;
   std::string output;  ///< TASK.json
+  bool skip_existing = false;
 };
 
 struct SubmitResult {
@@ -45,6 +46,7 @@ struct SubmitResult {
   program::Cost cost;  ///< cost of one step
   std::int64_t segments = 0;
   std::int64_t parameters = 0;  ///< count of numbers under model/
+  bool existed = false;         ///< the task was there already, and `skip_existing`
 };
 
 /// Captures one step of the model on this dataset, lowers it, and writes TASK.program.jsonl, TASK.eval.jsonl,
@@ -53,6 +55,10 @@ struct SubmitResult {
 ///
 /// kUsage: an invalid spec, an op without an exact lowering (by name and place), fields that do not fit the
 /// loss, a batch larger than the data, labels outside the model's classes. kCannotCreate: an output exists.
+///
+/// With `skip_existing`, a task that is there, is complete, and has what the options say is the result; the
+/// model is not captured. kCannotCreate if it is another task. Of a call that was cut off, the files next to
+/// the task are taken over.
 [[nodiscard]] Result<SubmitResult> submit(const SubmitOptions& options, const JobContext& context);
 
 /// The cost that the task of these options would have. Needs no key and writes nothing; errors of submit().
