@@ -110,7 +110,7 @@ std::optional<Error> Fields::unknown() const {
 
 Status Fields::finish() const {
   if (error_) return *error_;
-  if (auto error = unknown()) return *std::move(error);
+  if (const auto error = unknown()) return malformed(error->message);
   return {};
 }
 

@@ -132,13 +132,20 @@ std::string decimal(double number) {
 }
 
 std::string nearest(std::string_view given, const std::vector<std::string>& known) {
+  constexpr std::size_t kMost = 2;
+  // Of words at one distance, the one that begins more like `given`.
+  const auto shared = [&](const std::string& word) {
+    return std::mismatch(given.begin(), given.end(), word.begin(), word.end()).first - given.begin();
+  };
   std::string best;
-  std::size_t best_distance = 3;
+  std::size_t best_distance = kMost;
   for (const std::string& word : known) {
     const std::size_t longer = std::max(given.size(), word.size());
-    if (longer - std::min(given.size(), word.size()) >= best_distance) continue;
+    if (longer - std::min(given.size(), word.size()) > best_distance) continue;
     const std::size_t distance = edit_distance(given, word);
-    if (distance < best_distance && distance + 1 < word.size()) best = word, best_distance = distance;
+    if (distance > best_distance || distance + 1 >= word.size()) continue;
+    const bool better = best.empty() || distance < best_distance || shared(word) > shared(best);
+    if (better) best = word, best_distance = distance;
   }
   return best;
 }

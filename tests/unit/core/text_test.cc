@@ -57,7 +57,8 @@ TEST_CASE("the nearest word is at most two letters away, and not another word al
   const std::vector<std::string> words{"lr", "mlp", "momentum", "weight-decay"};
   CHECK(nearest("momentun", words) == "momentum");
   CHECK(nearest("weight_decay", words) == "weight-decay");
-  CHECK(nearest("mpl", words) == "mlp");  // two neighbours swapped are one mistake
+  CHECK(nearest("mpl", words) == "mlp");                         // two neighbours swapped are one mistake
+  CHECK(nearest("acount", {"amount", "account"}) == "account");  // of two as near, what begins alike
   CHECK(nearest("momtm", words).empty());
   CHECK(nearest("lx", words).empty());  // of a word of two letters one is not enough
   CHECK(nearest("", words).empty());

@@ -87,7 +87,7 @@ class Fields {
   /// kMalformed for a field that was never asked for, with a hint at those that were; nullopt if there is
   /// none.
   [[nodiscard]] std::optional<Error> unknown() const;
-  /// The first error, else that of unknown().
+  /// The first error, else that of unknown() without the hint, which is for people who type fields.
   [[nodiscard]] Status finish() const;
 
  private:
