@@ -20,7 +20,8 @@ struct Profile {
                  "replay in one way only: with the best instruction set and all threads");
     command.option("--program", "FILE", options.program, "the step program, if it is not next to the task");
     command.option("--init", "FILE", options.init, "the initial state, if it is not next to the task");
-    command.key(options.key.path, options.key.passphrase_file, cli::Need::kOptional);
+    command.key(options.key.path, options.key.passphrase_file);
+    command.required_when("--key", [this] { return !options.against; });
     command.output(options.output, "PROFILE.json", cli::Need::kOptional);
     command.not_with({"--steps", "--segments"}, {"--against"});
     command.only_with({"--output"}, {"--key"});
