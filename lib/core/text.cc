@@ -133,7 +133,7 @@ std::string decimal(double number) {
 
 std::string nearest(std::string_view given, const std::vector<std::string>& known) {
   constexpr std::size_t kMost = 2;
-  // Of words at one distance, the one that begins more like `given`.
+  // Among words at one distance the one is meant that begins more like `given`.
   const auto shared = [&](const std::string& word) {
     return std::mismatch(given.begin(), given.end(), word.begin(), word.end()).first - given.begin();
   };
