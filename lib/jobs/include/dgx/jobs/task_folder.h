@@ -29,7 +29,7 @@ namespace dgx::jobs {
 [[nodiscard]] Status complete(OpenSampleOptions& options);
 /// Completes proof, run and output.
 [[nodiscard]] Status complete(DeliverOptions& options);
-/// What a verification needs: everything, or task, proof and beacon.
+/// The needs of a verification: everything, or task, proof and beacon.
 enum class VerifyNeeds { kReplay, kPlan };
 /// Completes proof, data and, but for a shard, the output. For the policy's draw the beacon, and for start
 /// states a sample or an opening, or else the run; for a chosen draw the run, or else a sample.
