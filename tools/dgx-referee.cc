@@ -1,4 +1,5 @@
 // dgx-referee: judge a dispute by its transcript. dgx-referee(1).
+#include "dgx/cli/expect.h"
 #include "dgx/cli/tool.h"
 #include "dgx/jobs/referee.h"
 #include "dispute_json.h"
@@ -9,6 +10,7 @@ using namespace dgx;
 
 struct Referee {
   jobs::RefereeOptions options;
+  cli::Expected expected;
 
   void declare(cli::Command& command) {
     command.positional("DISPUTE.jsonl", options.transcript,
@@ -20,8 +22,10 @@ struct Referee {
         "--operator", "FILE", options.ledger_operator,
         "public key of the ledger's operator, whose receipt confirms the answer to a demanded chunk");
     command.output(options.output, "RULING.json", cli::Need::kOptional, "the signed ruling");
+    expected.declare(command, {"falls", "stands"});
     command.exactly_one({"--key", "--check"});
     command.not_with({"--output", "--passphrase-file"}, {"--check"});
+    command.at_most_one({"--expect", "--check"});
   }
 
   Result<cli::Verdict> run(cli::Out& out) const { return options.check ? check(out) : rule(out); }
@@ -48,7 +52,9 @@ struct Referee {
   Result<cli::Verdict> rule(cli::Out& out) const {
     DGX_TRY(const auto statement, jobs::referee(options, out.brief_job()));
     const manifest::Ruling& ruling = statement.body;
-    const cli::Verdict verdict = ruling.falls ? cli::Verdict::kRefuted : cli::Verdict::kAccepted;
+    const cli::Verdict verdict =
+        expected.judge(out, ruling.falls ? "falls" : "stands",
+                       ruling.falls ? cli::Verdict::kRefuted : cli::Verdict::kAccepted);
     if (options.output == "-") return verdict;  // standard output has the ruling itself
     out.field("ruling", statement.id);
     out.field("game", ruling.game);
