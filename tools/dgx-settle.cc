@@ -9,33 +9,13 @@
 #include "dgx/cli/tool.h"
 #include "dgx/core/files.h"
 #include "dgx/jobs/settle.h"
-#include "market_cells.h"
+#include "settle_bounds.h"
+#include "settle_print.h"
 
 namespace {
 
 using namespace dgx;
 using namespace dgx::tools;
-
-void print_summary(cli::Out& out, const jobs::LedgerSummary& summary) {
-  if (!summary.torn.empty()) out.warning(summary.torn);
-  out.field("ledger", summary.ledger);
-  out.field("operator", summary.operator_id);
-  out.field("trust", summary.trust);
-  out.field("entries", summary.head.count);
-  out.field("root", summary.head.root);
-  out.field("time", time_cell(summary.milliseconds));
-}
-
-void print_logged(cli::Out& out, const std::vector<jobs::Logged>& logged,
-                  const manifest::RootReference& head) {
-  cli::Table table{{"index", "kind", "statement", "signer", "time"}};
-  for (const jobs::Logged& one : logged)
-    table.rows.push_back({one.receipt.body.index, name_of(kind_of(one.statement.body)), one.statement.id,
-                          one.statement.key_id, time_cell(one.receipt.body.milliseconds)});
-  out.field("receipts", std::move(table));
-  out.field("entries", head.count);
-  out.field("root", head.root);
-}
 
 Status write_receipts(cli::Out& out, Output& file, const std::vector<jobs::Logged>& logged) {
   std::string text;
@@ -118,6 +98,33 @@ Status warn_of_lag(cli::Out& out, const jobs::LedgerWriter& writer) {
         "the clock is {} s behind the last receipt: until it has caught up no deadline passes", lag / 1000));
   return {};
 }
+
+struct Deposit {
+  jobs::LedgerWriter writer;
+  std::vector<std::string> to;
+  std::optional<std::string> reference;
+
+  void declare(cli::Command& command) {
+    declare_ledger(command, writer.file);
+    command.required(
+        "--to", "KEY.pub.pem|AMOUNT", to,
+        "accounts, each a key file or a key id, and after them the amount that each of them gets");
+    command.option("--reference", "WORD", reference,
+                   "a word that tells this payment from equal ones: given again, it counts once (default: "
+                   "random)");
+    command.key(writer.key.path, writer.key.passphrase_file);
+    declare_after_pause(command, writer);
+  }
+  Result<cli::Verdict> run(cli::Out& out) const {
+    jobs::LedgerWriter request = writer;
+    request.file.trust = out.common().trust;
+    DGX_CHECK(warn_of_lag(out, request));
+    DGX_TRY(const auto done, jobs::deposit(request, to, reference));
+    if (done.skipped > 0) out.note(fmt::format("skipped: {}, already in the ledger", done.skipped));
+    print_logged(out, done.logged, done.head);
+    return cli::Verdict::kDone;
+  }
+};
 
 struct Append {
   jobs::LedgerWriter writer;
@@ -442,32 +449,6 @@ struct Prove {
   }
 };
 
-struct Bounds {
-  std::optional<std::string> task_path;
-  std::optional<std::string> policy_path;
-
-  void declare(cli::Command& command) {
-    command.positional("TASK.json", task_path, "a task, for its policy and its numbers");
-    command.option("--policy", "FILE", policy_path,
-                   "a policy instead, for a task of 1000000 base units in 100 segments");
-    command.exactly_one({"TASK.json", "--policy"});
-  }
-  Result<cli::Verdict> run(cli::Out& out) const {
-    DGX_TRY(const auto result, task_path ? jobs::bounds_of_task(*task_path, out.common().trust)
-                                         : jobs::bounds_of_policy(*policy_path));
-    cli::Table bounds{{"name", "value", "policy", "holds", "formula"}};
-    for (const protocol::Bound& bound : result.bounds)
-      bounds.rows.push_back(
-          {bound.name, bound_cell(bound.value), bound_cell(bound.policy), bound.holds, bound.formula});
-    cli::Table keys{{"key", "value", "default", "low", "high", "meaning"}};
-    for (const manifest::PolicyKey& k : manifest::policy_keys())
-      keys.rows.push_back({k.name, result.policy.*k.member, k.standard, k.low, k.high, k.meaning});
-    out.field("bounds", std::move(bounds));
-    out.field("policy", std::move(keys));
-    return cli::Verdict::kDone;
-  }
-};
-
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -475,6 +456,7 @@ int main(int argc, char** argv) {
   tool.names(jobs::names_of_trust);
   tool.add<Init>("init", "start a ledger with its policy");
   tool.add<Make>("make", "sign a statement that no other program makes");
+  tool.add<Deposit>("deposit", "sign deposits and log them");
   tool.add<Append>("append", "check statements and log them");
   tool.add<Fetch>("fetch", "hand out what was opened, delivered or shown, from the operator's copies");
   tool.add<Extract>("extract", "take a dispute's statements out of a ledger, with their receipts");
@@ -484,8 +466,8 @@ int main(int argc, char** argv) {
   tool.add<Check>("check", "replay the ledger and compare; 1 if its operator broke the rules or a promise");
   tool.add<Head>("head", "print the tree head, signed if a key is given");
   tool.add<Prove>("prove", "print inclusion and consistency proofs");
-  tool.add<Bounds>("bounds",
-                   "print deposits, jackpot and thresholds from the closed forms, and the policy's keys");
+  tool.add<tools::Bounds>(
+      "bounds", "print deposits, jackpot and thresholds from the closed forms, and the policy's keys");
   tool.later("simulate", "simulate participants who cheat, idle and collude");
   return tool.run(argc, argv);
 }

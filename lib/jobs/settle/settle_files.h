@@ -32,6 +32,11 @@ struct Incoming {
 /// malformed.
 [[nodiscard]] Error broken_ledger(const std::string& path, const Error& rule);
 
+/// The deposits that the words of deposit() name, in their order and without their ledger. Each has
+/// `reference` or, without one, a random word.
+[[nodiscard]] Result<std::vector<manifest::Deposit>> deposits_to(const std::vector<std::string>& words,
+                                                                 const std::optional<std::string>& reference);
+
 /// The policy in a file; errors name it.
 [[nodiscard]] Result<manifest::Policy> read_policy(const std::string& path);
 

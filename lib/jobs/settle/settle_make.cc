@@ -11,6 +11,7 @@
 #include "dgx/jobs/ledger_name.h"
 #include "dgx/jobs/proof_files.h"
 #include "dgx/jobs/task_program.h"
+#include "dgx/manifest/fields.h"
 #include "dgx/protocol/admission.h"
 #include "dgx/protocol/verify.h"
 #include "settle/settle_files.h"
@@ -253,7 +254,56 @@ Result<Sources> open_sources(const MakeStatement& options, const Recipe& recipe,
   return out;
 }
 
+/// An account that is a key's: its id, or its file.
+Result<Digest> key_account(const std::string& text) {
+  DGX_TRY(const json::Value account, account_of(text));
+  const auto id = digest_from_hex(*account.as_string());
+  if (!id.ok()) return usage_error(fmt::format("\"{}\" is not the account of a key", text));
+  return id;
+}
+
+/// Gives the amount in `text` to each deposit of `deposits` that has none yet.
+Status give_amount(const std::string& text, std::vector<manifest::Deposit>& deposits) {
+  DGX_TRY(const json::Value amount, integer_of(text));
+  const std::int64_t value = *amount.as_int();
+  if (value < 1 || value > manifest::kMaxInteger)
+    return usage_error(fmt::format("{}: an amount is 1 to 2^53", text));
+  if (deposits.empty() || deposits.back().amount > 0)
+    return usage_error(fmt::format("{}: no account comes before this amount", text));
+  for (auto to = deposits.rbegin(); to != deposits.rend() && to->amount == 0; ++to) to->amount = value;
+  return {};
+}
+
+bool is_number(const std::string& text) {
+  const std::size_t sign = text.starts_with('-') ? 1 : 0;
+  return text.size() < 64 && text.find_first_not_of("0123456789", sign) == std::string::npos;
+}
+
 }  // namespace
+
+Result<std::vector<manifest::Deposit>> deposits_to(const std::vector<std::string>& words,
+                                                   const std::optional<std::string>& reference) {
+  constexpr std::size_t kMostReference = 64;
+  if (reference && (reference->empty() || reference->size() > kMostReference))
+    return usage_error(fmt::format("--reference: give 1 to {} characters", kMostReference));
+  std::vector<manifest::Deposit> out;
+  for (const std::string& word : words) {
+    if (is_number(word)) {
+      if (Status given = give_amount(word, out); !given.ok()) return within("--to", std::move(given).error());
+      continue;
+    }
+    auto account = key_account(word);
+    if (!account.ok()) return within("--to", std::move(account).error());
+    if (std::any_of(out.begin(), out.end(), [&](const auto& one) { return one.account == *account; }))
+      return usage_error(fmt::format("--to: {}: this account is named twice", word));
+    manifest::Deposit& deposit = out.emplace_back();
+    deposit.account = *account;
+    DGX_TRY(deposit.reference, reference ? Result(*reference) : random_word());
+  }
+  if (out.empty() || out.back().amount == 0)
+    return usage_error("--to: an amount is missing", "give accounts, and after them what each of them gets");
+  return out;
+}
 
 std::vector<std::string> makeable_kinds() {
   std::vector<std::string> out;

@@ -113,6 +113,13 @@ enum class OnRefusal { kAppendNone, kKeepGoing };
                                                  const std::vector<std::string>& paths,
                                                  OnRefusal on_refusal = OnRefusal::kAppendNone);
 
+/// Signs deposits and appends them all, or on an error none. `to` has one or more accounts, each a key id or
+/// the file of a key, and after them the amount that each of them gets; then it may begin again. No account
+/// may come twice: kUsage. With a `reference` (1 to 64 characters) the same call can be repeated, and
+/// deposits that are in the ledger are skipped; without it every call makes new ones.
+[[nodiscard]] Result<Appended> deposit(const LedgerWriter& writer, const std::vector<std::string>& to,
+                                       const std::optional<std::string>& reference);
+
 /// Records the clock, then settles what is due, for one task (find_task) or for all.
 [[nodiscard]] Result<std::vector<Logged>> run_ledger(const LedgerWriter& writer,
                                                      const std::optional<std::string>& task);
