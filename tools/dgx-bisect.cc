@@ -1,6 +1,7 @@
 // dgx-bisect: narrow a difference down to one scalar operation. dgx-bisect(1).
 #include <fmt/format.h>
 
+#include "dgx/cli/expect.h"
 #include "dgx/cli/tool.h"
 #include "dgx/jobs/bisect.h"
 #include "dgx/jobs/dispute.h"
@@ -52,6 +53,7 @@ struct Trace {
 
 struct Diff {
   jobs::DiffOptions options;
+  cli::Expected expected;
 
   void declare(cli::Command& command) {
     command.positional("TASK.json", options.task, "the signed task, with its step program next to it");
@@ -62,13 +64,14 @@ struct Diff {
                    "the start state of the traces' segment, so that a replay can tell who is right");
     command.option("--program", "FILE", options.program, "the step program, if it is not next to the task");
     command.isa(options.isa);
+    expected.declare(command, {"same", "different"});
   }
 
   Result<cli::Verdict> run(cli::Out& out) const {
     DGX_TRY(const jobs::DiffResult result, jobs::diff(options, out.brief_job()));
     out.field("same", !result.segment.has_value());
     out.field("compared_segments", result.compared);
-    if (!result.segment) return cli::Verdict::kAccepted;
+    if (!result.segment) return expected.judge(out, "same", cli::Verdict::kAccepted);
     out.field("segment", *result.segment);
     if (result.step) out.field("step", *result.step);
     if (result.value) out.field("value", value_json(*result.value));
@@ -76,7 +79,7 @@ struct Diff {
     if (result.scalar) out.field("scalar", scalar_json(result));
     out.field("confirmed", confirmed_text(result));
     if (!result.ended.empty()) out.field("ended", result.ended);
-    return cli::Verdict::kRefuted;
+    return expected.judge(out, "different", cli::Verdict::kRefuted);
   }
 
   static std::optional<std::string> confirmed_text(const jobs::DiffResult& result) {
@@ -146,26 +149,31 @@ struct Open {
   }
 };
 
+/// Declares what one side's moves need.
+void declare_side(cli::Command& command, jobs::MoveOptions& options) {
+  command.positional("TASK.json", options.task, "the signed task, with its step program next to it");
+  command.positional("DISPUTE.jsonl", options.transcript, "the transcript; moves are appended");
+  command.required("--from", "START.h5|RUN|DIR", options.from,
+                   "the segment's start state: a run, a state bundle, a sample or a fetched opening");
+  command.required("--data", "DATA.h5", options.data, "the task's dataset");
+  command.option("--store", "DIR", options.store,
+                 "put a demanded chunk into this store of the ledger's operator");
+  command.option("--location", "WHERE", options.location,
+                 "location of a demanded chunk; with --store, its path in the store");
+  command.option("--rows", "VERDICT.rows.jsonl", options.rows,
+                 "the rows of the defended verdict, if one is demanded");
+  command.option("--notes", "DIR", options.notes,
+                 "folder for notes of replays and moves (default: DISPUTE.jsonl.notes)");
+  command.flag("--drill", options.drill,
+               "defend the fault that your own run was made with, as the signer of its proof");
+}
+
 struct Move {
   jobs::MoveOptions options;
   LockWait wait;
 
   void declare(cli::Command& command) {
-    command.positional("TASK.json", options.task, "the signed task, with its step program next to it");
-    command.positional("DISPUTE.jsonl", options.transcript, "the transcript; the move is appended");
-    command.required("--from", "START.h5|RUN|DIR", options.from,
-                     "the segment's start state: a run, a state bundle, a sample or a fetched opening");
-    command.required("--data", "DATA.h5", options.data, "the task's dataset");
-    command.option("--store", "DIR", options.store,
-                   "put a demanded chunk into this store of the ledger's operator");
-    command.option("--location", "WHERE", options.location,
-                   "location of a demanded chunk; with --store, its path in the store");
-    command.option("--rows", "VERDICT.rows.jsonl", options.rows,
-                   "the rows of the defended verdict, if one is demanded");
-    command.option("--notes", "DIR", options.notes,
-                   "folder for notes of replays and moves (default: DISPUTE.jsonl.notes)");
-    command.flag("--drill", options.drill,
-                 "defend the fault that your own run was made with, as the signer of its proof");
+    declare_side(command, options);
     command.flag("--concede", options.concede, "concede the game");
     command.at_most_one({"--drill", "--concede"});
     command.wait(wait);
@@ -197,14 +205,48 @@ struct Move {
   }
 };
 
+struct Play {
+  jobs::PlayOptions options;
+
+  void declare(cli::Command& command) {
+    declare_side(command, options.moves);
+    command.option("--ledger", "LEDGER.jsonl", options.ledger,
+                   "take the other side's moves, and deadlines that passed, from this ledger as well");
+    command.option(
+        "--post", "COMMAND", options.post,
+        "run this shell command, with DISPUTE.jsonl as its last argument, at the beginning and after "
+        "each of your moves");
+    command.option(
+        "--timeout", "TIME", options.timeout,
+        "stop (exit 75) if the other side has not moved for this long, such as 30m (default: wait)");
+    command.key(options.moves.key.path, options.moves.key.passphrase_file);
+    command.option("--program", "FILE", options.moves.program,
+                   "the step program, if it is not next to the task");
+    command.isa(options.moves.isa);
+    command.about("Exits 0 when the game is over, whoever has lost; show --expect says who.");
+  }
+
+  Result<cli::Verdict> run(cli::Out& out) const {
+    DGX_TRY(const jobs::PlayResult result, jobs::play(options, out.job()));
+    out.field("side", std::string(protocol::name_of(result.side)));
+    out.field("moves", result.moves);
+    out.field("turns", result.turns);
+    out.field("decision", tools::decision_json(result.decision));
+    out.field("lost", result.lost);
+    return cli::Verdict::kDone;
+  }
+};
+
 struct Show {
   jobs::ShowOptions options;
+  cli::Expected expected;
 
   void declare(cli::Command& command) {
     command.positional("DISPUTE.jsonl", options.transcript, "the transcript");
     command.option("--program", "FILE", options.program,
                    "the task's step program: it says what the numbers are in the model");
     command.not_with({"--program"}, {"--json"});
+    expected.declare(command, {"falls", "stands", "open"});
   }
 
   Result<cli::Verdict> run(cli::Out& out) const {
@@ -216,7 +258,12 @@ struct Show {
       if (standing.torn > 0)
         out.warning(fmt::format("an unfinished last line of {} bytes is left out", standing.torn));
     }
-    return cli::Verdict::kDone;
+    const auto& decision = standing.game.decision();
+    return expected.judge(out,
+                          !decision         ? "open"
+                          : decision->falls ? "falls"
+                                            : "stands",
+                          cli::Verdict::kDone);
   }
 
   static void print_fields(const jobs::DisputeStanding& standing, cli::Out& out) {
@@ -257,6 +304,7 @@ int main(int argc, char** argv) {
   tool.names(jobs::names_of_trust);
   tool.add<Open>("open", "challenge a signed proof or verdict");
   tool.add<Move>("move", "make the next signed move of a dispute");
+  tool.add<Play>("play", "make every move of one side until the dispute is over");
   tool.add<Show>("show", "tell a dispute, and where it stands");
   tool.add<Trace>("trace", "recompute a segment and write the digests of its states and values");
   tool.add<Diff>("diff",

@@ -2,6 +2,7 @@
 
 #include "bisect/dispute_chunk.h"
 #include "bisect/dispute_files.h"
+#include "bisect/dispute_seat.h"
 #include "dgx/jobs/dispute.h"
 #include "dgx/jobs/dispute_story.h"
 #include "dgx/jobs/task_program.h"
@@ -13,36 +14,6 @@ namespace {
 
 using protocol::Game;
 using protocol::Side;
-
-/// A transcript's text without an unfinished last line, as a killed writer leaves it.
-struct Text {
-  std::string whole_lines;
-  std::size_t torn = 0;
-};
-
-Result<Text> read_transcript(const std::string& path) {
-  DGX_TRY(std::string text, read_file(path, protocol::kMaxTranscriptBytes));
-  const std::size_t end = text.rfind('\n');
-  const std::size_t whole = end == std::string::npos ? 0 : end + 1;
-  Text out{std::move(text), 0};
-  out.torn = out.whole_lines.size() - whole;
-  out.whole_lines.resize(whole);
-  return out;
-}
-
-Result<protocol::Transcript> play(const std::string& path, std::string_view text) {
-  auto played = protocol::play_transcript(text);
-  if (!played.ok()) return within(path, std::move(played).error());
-  return played;
-}
-
-Result<Side> side_of_key(const Game& game, const Digest& key) {
-  if (key == game.dispute().defender()) return Side::kDefender;
-  if (key == game.dispute().challenger()) return Side::kChallenger;
-  return unauthorised(fmt::format("key {} belongs to neither side: the defender is {}, the challenger {}",
-                                  key.brief(), game.dispute().defender().brief(),
-                                  game.dispute().challenger().brief()));
-}
 
 std::string said_in_words(const manifest::Move& move) {
   if (move.say == concession()) return "concedes";
@@ -185,58 +156,93 @@ Result<std::optional<json::Object>> next_object(const TaskFiles& files, const Ga
 
 }  // namespace
 
-Result<MoveResult> move(const MoveOptions& options, const JobContext& context) {
+Result<TranscriptFile> read_transcript(const std::string& path) {
+  DGX_TRY(const std::string text, read_file(path, protocol::kMaxTranscriptBytes));
+  const std::size_t end = text.rfind('\n');
+  const std::size_t whole = end == std::string::npos ? 0 : end + 1;
+  auto played = protocol::play_transcript(std::string_view(text).substr(0, whole));
+  if (!played.ok()) return within(path, std::move(played).error());
+  return TranscriptFile{*std::move(played), whole, text.size() - whole};
+}
+
+Result<Side> side_of(const Game& game, const Digest& key) {
+  if (key == game.dispute().defender()) return Side::kDefender;
+  if (key == game.dispute().challenger()) return Side::kChallenger;
+  return unauthorised(fmt::format("key {} belongs to neither side: the defender is {}, the challenger {}",
+                                  key.brief(), game.dispute().defender().brief(),
+                                  game.dispute().challenger().brief()));
+}
+
+Result<Seat> take_seat(const MoveOptions& options, const JobContext& context) {
   DGX_CHECK(choose_instruction_set(options.isa));
-  DGX_TRY(const TaskFiles files, open_task(options.task, options.program, context.trust));
-  DGX_TRY(const crypto::SecretKey key, read_key(options.key));
+  DGX_TRY(TaskFiles files, open_task(options.task, options.program, context.trust));
+  DGX_TRY(crypto::SecretKey key, read_key(options.key));
   if (!exists(options.transcript))
     return Error{ErrorCode::kMissing, options.transcript + ": does not exist", {}};
-  DGX_TRY(const FileLock lock, FileLock::acquire(options.transcript, context.lock_wait));
-  DGX_TRY(const Text text, read_transcript(options.transcript));
-  DGX_TRY(protocol::Transcript transcript, play(options.transcript, text.whole_lines));
-  Game& game = transcript.game;
-  if (game.dispute().task.id != files.task.id)
-    return malformed(options.transcript + ": belongs to another task than " + options.task);
-  if (text.torn > 0) {
-    context.progress.warning(
-        fmt::format("{}: dropping the unfinished last line of {} bytes", options.transcript, text.torn));
-  }
-  MoveResult out;
   const Digest key_id = crypto::key_id(key.public_key());
-  DGX_TRY(out.side, side_of_key(game, key_id));
+  return Seat{options, context, std::move(files), std::move(key), key_id};
+}
+
+namespace {
+
+/// The move signed for this turn: the one noted, or a new one, which is noted before anybody sees it. nullopt
+/// if this side has nothing to say.
+Result<std::optional<manifest::Signed<manifest::Move>>> signed_move(const Seat& seat, const Game& game,
+                                                                    MoveResult& out) {
+  const auto& [options, context, files, key, key_id] = seat;
+  DGX_CHECK(refuse_link(notes_folder(options)));
+  const SignedMoves made(notes_folder(options), game, key_id);
+  DGX_TRY(auto found, made.find(game.turn(), game.last()));
+  if (found) return found;
+  const Notary notary{key_id, WorkKeys::of(key), context.progress};
+  DGX_TRY(Output notebook, made.claim());
+  DGX_TRY(auto say, next_object(files, game, out.side, options, context, notary, out));
+  if (!say) return found;
+  manifest::Move body{files.task.id, game.dispute().challenge.id, game.turn(), game.last(), *std::move(say)};
+  DGX_TRY(found, manifest::seal(std::move(body), key));
+  DGX_CHECK(made.add(*found, notebook));
+  return found;
+}
+
+}  // namespace
+
+Result<MoveResult> move_in(const Seat& seat) {
+  const std::string& path = seat.options.transcript;
+  DGX_TRY(TranscriptFile file, read_transcript(path));
+  Game& game = file.transcript.game;
+  if (game.dispute().task.id != seat.files.task.id)
+    return malformed(path + ": belongs to another task than " + seat.options.task);
+  MoveResult out;
+  DGX_TRY(out.side, side_of(game, seat.key_id));
   out.turn = game.turn() - 1;
   note_end(game, out.side, out);
   if (game.decision()) return out;
-  if (game.due().side != out.side) {
-    return not_allowed("it is not this side's turn: " + out.next);
+  out.waits = game.due().side != out.side;
+  if (out.waits) return out;
+  if (file.torn_bytes > 0) {
+    seat.context.progress.warning(
+        fmt::format("{}: dropping the unfinished last line of {} bytes", path, file.torn_bytes));
   }
-  DGX_CHECK(refuse_link(notes_folder(options)));
-  const SignedMoves made(notes_folder(options), game, key_id);
-  DGX_TRY(auto next, made.find(game.turn(), game.last()));
-  if (!next) {
-    const Notary notary{key_id, WorkKeys::of(key), context.progress};
-    DGX_TRY(Output notebook, made.claim());
-    DGX_TRY(auto say, next_object(files, game, out.side, options, context, notary, out));
-    if (!say) {
-      out.next.clear();
-      out.lost = true;
-      return out;
-    }
-    manifest::Move body{files.task.id, game.dispute().challenge.id, game.turn(), game.last(),
-                        *std::move(say)};
-    DGX_TRY(next, manifest::seal(std::move(body), key));
-    DGX_CHECK(made.add(*next, notebook));
-  }
-  const manifest::Signed<manifest::Move>& signed_move = *next;
-  DGX_CHECK(game.apply(signed_move));
-  if (text.torn > 0) DGX_CHECK(truncate_file(options.transcript, text.whole_lines.size()));
-  DGX_CHECK(append_line(options.transcript, signed_move.envelope));
-  out.move = signed_move.id;
-  out.turn = signed_move.body.turn;
-  out.said = said_in_words(signed_move.body);
-  out.move_bytes = static_cast<std::int64_t>(signed_move.envelope.size()) + 1;
+  DGX_TRY(const auto next, signed_move(seat, game, out));
   out.next.clear();
+  out.lost = !next;
+  if (!next) return out;
+  DGX_CHECK(game.apply(*next));
+  if (file.torn_bytes > 0) DGX_CHECK(truncate_file(path, file.whole_bytes));
+  DGX_CHECK(append_line(path, next->envelope));
+  out.move = next->id;
+  out.turn = next->body.turn;
+  out.said = said_in_words(next->body);
+  out.move_bytes = static_cast<std::int64_t>(next->envelope.size()) + 1;
   note_end(game, out.side, out);
+  return out;
+}
+
+Result<MoveResult> move(const MoveOptions& options, const JobContext& context) {
+  DGX_TRY(const Seat seat, take_seat(options, context));
+  DGX_TRY(const FileLock lock, FileLock::acquire(options.transcript));
+  DGX_TRY(MoveResult out, move_in(seat));
+  if (out.waits) return Error{ErrorCode::kInconclusive, "it is not this side's turn: " + out.next, {}};
   return out;
 }
 
@@ -279,8 +285,8 @@ Result<Cast> cast_of(const Game& game, const std::string& path, const JobContext
 
 Result<DisputeStanding> show_dispute(const ShowOptions& options, const JobContext& context) {
   const std::string& path = options.transcript;
-  DGX_TRY(const Text text, read_transcript(path));
-  DGX_TRY(protocol::Transcript transcript, play(path, text.whole_lines));
+  DGX_TRY(TranscriptFile file, read_transcript(path));
+  protocol::Transcript& transcript = file.transcript;
   DGX_TRY(const Cast cast, cast_of(transcript.game, path, context));
   std::shared_ptr<const program::Program> program;
   if (options.program) {
@@ -294,8 +300,8 @@ Result<DisputeStanding> show_dispute(const ShowOptions& options, const JobContex
         "When is not known: statements carry no dates, and no receipt of a ledger is in the transcript.");
   std::vector<DisputeStanding::Said> lines = lines_in_words(transcript);
   return DisputeStanding{std::move(transcript.game), std::move(lines), std::move(story),
-                         static_cast<std::int64_t>(text.whole_lines.size()),
-                         static_cast<std::int64_t>(text.torn)};
+                         static_cast<std::int64_t>(file.whole_bytes),
+                         static_cast<std::int64_t>(file.torn_bytes)};
 }
 
 }  // namespace dgx::jobs

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -83,7 +84,8 @@ struct MoveResult {
   std::int64_t replayed_steps = 0;
   std::string next;  ///< what the other side must do; empty once the game is over or given up
   std::optional<protocol::Decision> decision;
-  bool lost = false;  ///< decided against this side, or it has no reason to object
+  bool lost = false;   ///< decided against this side, or it has no reason to object
+  bool waits = false;  ///< nothing was done: it is the other side's turn
 };
 
 /// Makes the next move for the key's side and appends it durably; called again for the same turn, it makes
@@ -96,6 +98,36 @@ struct MoveResult {
 /// proof's signer; kUnauthorised for a key of neither side; kMalformed for a transcript of another task, or a
 /// start state that is not the committed one; kLocked if another process is moving.
 [[nodiscard]] Result<MoveResult> move(const MoveOptions& options, const JobContext& context);
+
+/// dgx-bisect play (dgx-bisect(1)).
+struct PlayOptions {
+  MoveOptions moves;                  ///< without `concede`
+  std::optional<std::string> ledger;  ///< from which moves and missed deadlines are taken, too
+  std::optional<std::string> post;    ///< a command that is run with the transcript after each of one's moves
+  /// The longest wait for the other side, each time; none: for ever.
+  std::optional<std::chrono::seconds> timeout;
+};
+
+struct PlayResult {
+  protocol::Side side = protocol::Side::kDefender;
+  std::int64_t moves = 0;  ///< made by this call
+  std::int64_t turns = 0;  ///< taken by both sides, as the transcript has them
+  protocol::Decision decision;
+  bool lost = false;
+};
+
+/// Makes every move of the key's side, as move() does, until the game is over. Between them it waits until
+/// the other side has added its move to the transcript or, with a ledger, until that has it: the transcript
+/// then gets it. The transcript is locked only while it is read and written, so two parties can share one.
+///
+/// A ledger that says that a side has missed its deadline ends the game, too. `post` hands on what was said:
+/// it runs at the beginning, since an earlier call may have been killed before it, and after each move. If it
+/// fails, so does the call (kIo); the move stays.
+///
+/// kInterrupted if it is stopped while it waits or has waited for `timeout`: the same call goes on.
+/// kInconclusive for a challenger whose replay gives no reason to object. Other errors are those of move(),
+/// and of reading the ledger.
+[[nodiscard]] Result<PlayResult> play(const PlayOptions& options, const JobContext& context);
 
 /// dgx-bisect show (dgx-bisect(1)).
 struct ShowOptions {
