@@ -2,8 +2,10 @@
 #include <algorithm>
 #include <charconv>
 
+#include "dgx/cli/expect.h"
 #include "dgx/cli/tool.h"
 #include "dgx/jobs/beacon.h"
+#include "dgx/jobs/respond.h"
 #include "dgx/jobs/task_folder.h"
 #include "dgx/jobs/verdict_words.h"
 #include "dgx/jobs/verify.h"
@@ -73,8 +75,18 @@ cli::Verdict print_enough(cli::Out& out, const jobs::Sufficiency& found) {
   return found.enough ? cli::Verdict::kAccepted : cli::Verdict::kInconclusive;
 }
 
-cli::Verdict print_verdict(cli::Out& out, const jobs::VerifyResult& result,
-                           const std::optional<double>& max_miss) {
+void declare_expected(cli::Command& command, cli::Expected& expected) {
+  expected.declare(command, {"accepted", "refuted"});
+}
+
+cli::Verdict exit_code(const cli::Expected& expected, cli::Out& out, manifest::Outcome outcome) {
+  const bool accepted = outcome == manifest::Outcome::kAccepted;
+  return expected.judge(out, manifest::name_of(outcome),
+                        accepted ? cli::Verdict::kAccepted : cli::Verdict::kRefuted);
+}
+
+cli::Verdict print_verdict(cli::Out& out, const jobs::VerifyResult& result, const cli::Expected& expected,
+                           const std::optional<double>& max_miss = {}) {
   const manifest::Verdict& verdict = result.verdict;
   const bool accepted = verdict.outcome == manifest::Outcome::kAccepted;
   const bool settles = !accepted || verdict.draw == manifest::Draw::kPolicy;
@@ -94,9 +106,10 @@ cli::Verdict print_verdict(cli::Out& out, const jobs::VerifyResult& result,
   if (result.seconds > 0) out.field("seconds", rounded(result.seconds));
   print_disagreements(out, result.rows);
   if (!settles) out.line("the draw was chosen: this acceptance settles nothing");
-  if (!accepted) return cli::Verdict::kRefuted;
-  if (!max_miss) return cli::Verdict::kAccepted;
-  return print_enough(out, jobs::judge_miss(verdict, *max_miss));
+  const cli::Verdict answer = exit_code(expected, out, verdict.outcome);
+  if (!accepted || !max_miss) return answer;
+  const cli::Verdict enough = print_enough(out, jobs::judge_miss(verdict, *max_miss));
+  return answer == cli::Verdict::kAccepted ? enough : answer;
 }
 
 void declare_max_miss(cli::Command& command, std::optional<double>& max_miss) {
@@ -111,6 +124,7 @@ struct Verify {
   std::optional<std::string> profile;
   std::optional<double> max_miss;
   bool plan = false;
+  cli::Expected expected;
 
   void declare(cli::Command& command) {
     command.positional("TASK.json|DIR", options.task,
@@ -139,6 +153,9 @@ struct Verify {
     command.flag("--plan", plan, "say what would be replayed and at what cost, and run nothing");
     command.option("--program", "FILE", options.program, "the step program, if it is not next to the task");
     command.isa(options.isa);
+    declare_expected(command, expected);
+    command.at_most_one({"--expect", "--shard"});
+    command.at_most_one({"--expect", "--plan"});
     command.output(options.output, "VERDICT.json|SHARD.json", cli::Need::kOptional,
                    "the verdict, with VERDICT.rows.jsonl next to it; or the shard");
     command.only_with({"--work-key"}, {"--shard"});
@@ -155,7 +172,7 @@ struct Verify {
       return usage_error("--max-miss judges a whole verification", "give it to dgx-verify merge");
     if (options.shard) return run_shard(out, all);
     DGX_TRY(const jobs::VerifyResult result, jobs::verify(all, out.job()));
-    return print_verdict(out, result, max_miss);
+    return print_verdict(out, result, expected, max_miss);
   }
 
   static Result<cli::Verdict> run_plan(cli::Out& out, const jobs::VerifyOptions& all) {
@@ -188,7 +205,7 @@ struct Beacon {
   std::string file;
   std::optional<std::string> proof;
   std::optional<std::string> task;
-  jobs::Logged logged;
+  jobs::LogEvidence logged;
   std::optional<std::string> data;
   std::optional<std::string> profile;
   std::optional<std::int64_t> segment_milliseconds;
@@ -246,9 +263,52 @@ struct Beacon {
   }
 };
 
+struct Respond {
+  jobs::RespondOptions options;
+  std::string device = "cpu";
+  cli::Expected expected;
+
+  void declare(cli::Command& command) {
+    command.positional("LEDGER.jsonl", options.ledger, "the ledger, with its receipts next to it");
+    command.positional("TASK.json", options.task, "the signed task, with its step program next to it");
+    command.required("--commit", "COMMIT.json", options.commitment,
+                     "the offer that the solver chose, with its secret next to it");
+    command.required("--data", "DATA.h5", options.data, "the task's dataset");
+    command.option("--from", "DIR", options.from,
+                   "the opening, from dgx-settle fetch (default: the operator's copy next to the ledger)");
+    command.option(
+        "--post", "COMMAND", options.post,
+        "run this shell command with the file of each statement as its last argument, so that it gets "
+        "into the ledger");
+    command.option("--timeout", "TIME", options.timeout,
+                   "wait for what others have to do, but each time no longer than this, such as 30m");
+    command.key(options.key.path, options.key.passphrase_file);
+    command.choice("--device", {"cpu", "cuda"}, device, "device to compute on");
+    command.option("--program", "FILE", options.program, "the step program, if it is not next to the task");
+    command.isa(options.isa);
+    expected.declare(command, {"accepted", "refuted", "waiting"});
+    command.output(options.output, "VERDICT.json", cli::Need::kRequired,
+                   "the verdict, with VERDICT.rows.jsonl next to it");
+    command.about(
+        "Exits 0 once an acceptance is logged, 1 once a refutation is, 3 while it waits for others.");
+  }
+
+  Result<cli::Verdict> run(cli::Out& out) const {
+    jobs::RespondOptions all = options;
+    DGX_TRY(all.device, jobs::device_from_name(device));
+    DGX_TRY(const jobs::RespondResult result, jobs::respond(all, out.job()));
+    out.field("done", json::Array(result.done.begin(), result.done.end()));
+    if (result.outcome) out.field("verdict", manifest::name_of(*result.outcome));
+    if (result.waits_for.empty()) return exit_code(expected, out, *result.outcome);
+    out.field("waits_for", result.waits_for);
+    return expected.judge(out, "waiting", cli::Verdict::kInconclusive);
+  }
+};
+
 struct Merge {
   jobs::MergeOptions options;
   std::optional<double> max_miss;
+  cli::Expected expected;
 
   void declare(cli::Command& command) {
     command.positional("TASK.json", options.task, "the signed task");
@@ -260,6 +320,7 @@ struct Merge {
     command.option("--work-key", "FILE", options.work_key,
                    "the work key that the shards were made under, if it is not --key's");
     declare_max_miss(command, max_miss);
+    declare_expected(command, expected);
     command.output(options.output, "VERDICT.json", cli::Need::kRequired,
                    "the verdict, with VERDICT.rows.jsonl next to it");
   }
@@ -267,7 +328,7 @@ struct Merge {
   Result<cli::Verdict> run(cli::Out& out) const {
     DGX_CHECK(jobs::check_max_miss(max_miss));
     DGX_TRY(const jobs::VerifyResult result, jobs::merge_verdict(options, out.brief_job()));
-    return print_verdict(out, result, max_miss);
+    return print_verdict(out, result, expected, max_miss);
   }
 };
 
@@ -278,6 +339,7 @@ int main(int argc, char** argv) {
   tool.names(jobs::names_of_trust);
   tool.add<Verify>("", "replay the drawn segments and sign a verdict");
   tool.add<Beacon>("beacon", "commit to a secret before the proof, reveal it afterwards");
+  tool.add<Respond>("respond", "do what a task in a ledger asks of its verifier, up to the verdict");
   tool.add<Merge>("merge", "make one verdict of all shards");
   return tool.run(argc, argv);
 }

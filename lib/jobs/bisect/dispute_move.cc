@@ -240,9 +240,9 @@ Result<MoveResult> move_in(const Seat& seat) {
 
 Result<MoveResult> move(const MoveOptions& options, const JobContext& context) {
   DGX_TRY(const Seat seat, take_seat(options, context));
-  DGX_TRY(const FileLock lock, FileLock::acquire(options.transcript));
+  DGX_TRY(const FileLock lock, FileLock::acquire(options.transcript, context.lock_wait));
   DGX_TRY(MoveResult out, move_in(seat));
-  if (out.waits) return Error{ErrorCode::kInconclusive, "it is not this side's turn: " + out.next, {}};
+  if (out.waits) return not_allowed("it is not this side's turn: " + out.next);
   return out;
 }
 

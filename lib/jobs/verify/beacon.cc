@@ -73,7 +73,7 @@ Status check_receipt(const std::string& path, const crypto::PublicKey& ledger_op
 /// Checks the evidence that the proof is in the ledger that the task names.
 Status check_logged(const RevealBeaconOptions& options, const manifest::Task& task,
                     const SignedProof& proof) {
-  const Logged& logged = options.logged;
+  const LogEvidence& logged = options.logged;
   if (!task.ledger) {
     if (logged.unlogged) return {};
     return usage_error(options.task + ": names no ledger",

@@ -43,7 +43,7 @@ struct CommitBeaconResult {
 
 /// Evidence that a proof is logged: a file of receipts, one a line, and the operator who must have signed
 /// them; or the ledger itself; or `unlogged`, for a task that names no ledger.
-struct Logged {
+struct LogEvidence {
   std::optional<std::string> receipt;
   std::optional<std::string> ledger_operator;  ///< public key file
   std::optional<std::string> ledger;           ///< LEDGER.jsonl, with its receipts next to it
@@ -55,7 +55,7 @@ struct RevealBeaconOptions {
   std::string commitment;  ///< COMMIT.json, with its secret next to it
   std::string proof;
   std::string task;
-  Logged logged;
+  LogEvidence logged;
   KeyFile key;         ///< the one that signed the commitment
   std::string output;  ///< BEACON.json, or "-": only in the result
 };

@@ -1,0 +1,164 @@
+#include "dgx/jobs/respond.h"
+
+#include <fmt/format.h>
+
+#include "dgx/jobs/beacon.h"
+#include "dgx/jobs/proof_files.h"
+#include "dgx/jobs/verify.h"
+#include "settle/opening_store.h"
+#include "task/file_watch.h"
+#include "task/post.h"
+
+namespace dgx::jobs {
+namespace {
+
+using manifest::Outcome;
+using manifest::Signed;
+using protocol::TaskRecord;
+
+/// A verifier's part of one task. step() looks at the task's record in the ledger, does the next thing that
+/// it asks for, and is called with the record as it is then; the record, not this object, says how far it is.
+class Response {
+ public:
+  Response(const RespondOptions& options, const JobContext& context, Signed<manifest::BeaconCommitment> offer)
+      : options_(options), context_(context), offer_(std::move(offer)) {}
+
+  /// True if something was handed on, so that the ledger is to be read again; false if the work is done, or
+  /// waits for others.
+  [[nodiscard]] Result<bool> step(const LedgerView& view, const TaskRecord& record) {
+    if (record.verdict) return end(record.verdict->body.outcome);
+    if (record.settlement)
+      return Error{ErrorCode::kInconclusive, "the task is settled, and no verdict was given", {}};
+    if (!record.solver) return wait_for("a solver to take the task");
+    DGX_CHECK(check_chosen(record));
+    if (!record.proof) return wait_for("the solver's proof");
+    DGX_CHECK(write_beside(proof_path(), record.proof->envelope + "\n", context_.clobber));
+    if (!record.beacon) return reveal(view, record);
+    if (!record.opening) return wait_for("the solver's opening");
+    return give_verdict(record);
+  }
+
+  [[nodiscard]] const RespondResult& result() const { return result_; }
+
+ private:
+  [[nodiscard]] std::string proof_path() const { return beside(options_.commitment, ".proof.json"); }
+  [[nodiscard]] std::string beacon_path() const { return beside(options_.commitment, ".beacon.json"); }
+
+  bool wait_for(std::string what) {
+    result_.waits_for = std::move(what);
+    return false;
+  }
+
+  bool end(Outcome outcome) {
+    result_.outcome = outcome;
+    return wait_for("");
+  }
+
+  /// Hands a statement on, once in a call; false if that was done before, and the ledger still lacks it.
+  Result<bool> hand_on(const std::string& path, std::string done) {
+    if (options_.post && posted_ != path) {
+      DGX_CHECK(post(*options_.post, path));
+      posted_ = path;
+      result_.done.push_back(std::move(done));
+      return true;
+    }
+    return wait_for(fmt::format("the operator to log {}", path));
+  }
+
+  /// Checks that the task's verifier is the one who made the offer, by this very offer.
+  [[nodiscard]] Status check_chosen(const TaskRecord& record) const {
+    if (record.verifier != offer_.key_id)
+      return unauthorised(fmt::format("{}: is by key {}, the task's verifier is key {}", options_.commitment,
+                                      offer_.key_id.brief(), record.verifier->brief()));
+    if (record.offers.contains(offer_.id)) return {};
+    return malformed(options_.commitment + ": is not the offer that the solver chose");
+  }
+
+  Result<bool> reveal(const LedgerView& view, const TaskRecord& record) {
+    const auto stands = protocol::standing(record, view.market.clock().now());
+    if (stands.state != protocol::TaskState::kProofCommitted)
+      return Error{ErrorCode::kInconclusive, "the beacon is late: the ledger takes none any more",
+                   "a refutation is still heard: dgx-verify --all looks for a fault"};
+    if (!exists(beacon_path())) {
+      JobContext again = context_;
+      again.clobber = Clobber::kReplace;  // the same bytes, if another call is making them, too
+      RevealBeaconOptions reveal{options_.commitment, proof_path(), options_.task, {},
+                                 options_.key,        beacon_path()};
+      reveal.logged.ledger = options_.ledger;
+      DGX_TRY([[maybe_unused]] const auto revealed, reveal_beacon(reveal, again));
+      result_.done.emplace_back("revealed the beacon");
+    }
+    return hand_on(beacon_path(), "handed on the beacon");
+  }
+
+  /// The folder with the states that were opened: the one named, or the operator's own.
+  [[nodiscard]] Result<std::string> opening(const TaskRecord& record) const {
+    if (options_.from) return *options_.from;
+    std::string folder = OpeningStore(options_.ledger).folder_of(record.task.id, record.opening->id);
+    if (is_opening(folder)) return folder;
+    return Error{ErrorCode::kMissing, folder + ": the operator's copy of the opening is not here",
+                 "dgx-settle fetch copies it, where the operator keeps it; name that folder with --from"};
+  }
+
+  Result<bool> give_verdict(const TaskRecord& record) {
+    if (!exists(options_.output)) DGX_CHECK(verify_now(record));
+    DGX_TRY(const auto verdict, manifest::read_statement<manifest::Verdict>(options_.output));
+    if (verdict.body.proof != record.proof->id || verdict.key_id != offer_.key_id)
+      return malformed(options_.output + ": is not this verifier's verdict on the proof in the ledger");
+    result_.outcome = verdict.body.outcome;
+    return hand_on(options_.output, "handed on the verdict");
+  }
+
+  Status verify_now(const TaskRecord& record) {
+    DGX_CHECK(write_beside(beacon_path(), record.beacon->envelope + "\n", context_.clobber));
+    VerifyOptions verification;
+    verification.task = options_.task;
+    verification.proof = proof_path();
+    verification.program = options_.program;
+    DGX_TRY(verification.from, opening(record));
+    verification.data = options_.data;
+    verification.beacon = beacon_path();
+    verification.key = options_.key;
+    verification.isa = options_.isa;
+    verification.device = options_.device;
+    verification.output = options_.output;
+    DGX_TRY(const VerifyResult verified, verify(verification, context_));
+    result_.done.push_back(
+        fmt::format("replayed {} of {} segments", verified.rows.size(), verified.verdict.segments));
+    return {};
+  }
+
+  const RespondOptions& options_;
+  const JobContext& context_;
+  Signed<manifest::BeaconCommitment> offer_;
+  std::string posted_;
+  RespondResult result_;
+};
+
+}  // namespace
+
+Result<RespondResult> respond(const RespondOptions& options, const JobContext& context) {
+  DGX_TRY(const auto task, read_task(options.task, context.trust));
+  DGX_TRY(auto offer, manifest::read_statement<manifest::BeaconCommitment>(options.commitment));
+  Response response(options, context, std::move(offer));
+  FileWatch watch({ledger::receipts_path(options.ledger)}, context.stop, options.timeout);
+  for (;;) {
+    watch.look();
+    DGX_TRY(const LedgerView view, view_ledger({options.ledger, context.trust}));
+    const auto record = view.market.tasks().find(task.id);
+    if (record == view.market.tasks().end())
+      return Error{
+          ErrorCode::kMissing, fmt::format("{}: does not have task {}", options.ledger, task.id.brief()), {}};
+    DGX_TRY(const bool again, response.step(view, record->second));
+    if (again) {
+      watch.expect();
+      continue;
+    }
+    const std::string& awaited = response.result().waits_for;
+    if (awaited.empty() || !options.timeout || watch.is_out_of_patience()) return response.result();
+    Status waited = watch.wait(awaited);
+    if (!waited.ok() && !watch.is_out_of_patience()) return std::move(waited).error();
+  }
+}
+
+}  // namespace dgx::jobs
