@@ -2,11 +2,13 @@
 
 import json
 import os
+import shutil
 import subprocess
 
 import crashes
 
 TINY_TASK = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "cli", "tiny_task.sh")
+PYTHON = "/usr/bin/python3"
 QUIET = ("-q", "--threads", "1")
 
 
@@ -163,6 +165,13 @@ class Move(Story):
         ok(machine.run(*self.command), (0, 3))  # 3: it is made, and it is the other's turn
 
 
+class Play(Move):
+    """The last move of a game, which play makes."""
+
+    def again(self, machine):
+        assert told(machine, *self.command)["decision"]["falls"]
+
+
 class Settle(Story):
     """Whatever is written, entries that were there stay, and the ledger is sound."""
 
@@ -206,6 +215,13 @@ class Append(Settle):
                 ok(machine.run("dgx-settle", "append", "L.jsonl", word, "--key", "operator.pem"), (0, 76))
 
 
+class Deposit(Settle):
+    """With a reference the same deposits count once."""
+
+    def again(self, machine):
+        ok(machine.run(*self.command))
+
+
 class Run(Settle):
     def again(self, machine):
         ok(machine.run(*self.command))
@@ -238,6 +254,49 @@ def prepare(machine):
             ok(machine.run(*make, f"ledger={ledger}"))  # where a deposit names its ledger
     ok(machine.run("dgx-settle", "append", "L.jsonl", "d1.json", "d2.json", "--key", "operator.pem"))
     return crashes.read_tree(machine.folder)
+
+
+def assigned(machine):
+    """A ledger with a task, its verifier's offer, and the solver's proof: the files, and what the verifier does next."""
+    crashes.write_tree({}, machine.folder)
+    for role in ("submitter", "solver", "verifier", "operator"):
+        ok(machine.run("dgx-key", "new", role))
+    subprocess.run([PYTHON, "-c", "import numpy as n; n.save('x.npy', n.arange(160).reshape(40, 4).astype('<f4') / 160); n.save('y.npy', n.arange(40) % 3)"],
+                   cwd=machine.folder, check=True)
+    with open(path(machine, "rules.json"), "w") as file:
+        file.write('{"sample_ppm": 1000000}')
+    append = ("dgx-settle", "append", "L.jsonl", "--key", "operator.pem")
+    for command in (("dgx-pack", "npy", "--x", "x.npy", "--y", "y.npy", "-o", "data.h5"),
+                    ("dgx-settle", "init", "L.jsonl", "--key", "operator.pem", "--policy", "rules.json"),
+                    ("dgx-settle", "deposit", "L.jsonl", "--to", "submitter.pem", "solver.pem", "verifier.pem", "90000000", "--key", "operator.pem"),
+                    ("dgx-submit", "--data", "data.h5", "--model", "mlp:4-8-3", "--loss", "cross-entropy", "--optimizer", "sgd:lr=0.1", "--batch", "8",
+                     "--steps", "8", "--checkpoint-every", "4", "--ledger", "L.jsonl", "--key", "submitter.pem", "-o", "task.json"),
+                    ("dgx-verify", "beacon", "task.json", "--segment-milliseconds", "9", "--key", "verifier.pem", "-o", "offer.json"),
+                    ("dgx-settle", "make", "assign", "task.json", "--about", "offer.json", "--set", "segment_milliseconds=9", "--key", "solver.pem",
+                     "-o", "assign.json"),
+                    (*append, "task.json", "offer.json", "assign.json"),
+                    ("dgx-train", "task.json", "--data", "data.h5", "-o", "run", *QUIET),
+                    ("dgx-prove", "task.json", "run", "--key", "solver.pem", "-o", "proof.json"),
+                    (*append, "proof.json")):
+        ok(machine.run(*command))
+    tree = part(crashes.read_tree(machine.folder), "task.json", "task.program.jsonl", "offer.json", "offer.secret", "verifier.pem", "L.jsonl",
+                "L.receipts.jsonl")
+    return tree, ("dgx-verify", "respond", "L.jsonl", "task.json", "--commit", "offer.json", "--data", "data.h5", "--key", "verifier.pem",
+                  "-o", "verdict.json", "--expect", "waiting")
+
+
+def last_move(machine, sides):
+    """Plays the game that dispute.jsonl begins by turns, and takes back the last move. Returns the command that makes it."""
+    turn, command = 0, None
+    while not told(machine, "dgx-bisect", "show", "dispute.jsonl")["over"]:
+        command = sides[turn % 2]
+        ok(machine.run("dgx-bisect", "move", *command), (0, 1))
+        turn += 1
+    text = slurp(machine, "dispute.jsonl")
+    with open(path(machine, "dispute.jsonl"), "wb") as file:
+        file.write(text[:text.rindex(b"\n", 0, -1) + 1])
+    shutil.rmtree(path(machine, "dispute.jsonl.notes"))
+    return ("dgx-bisect", "play", *command)
 
 
 def drill_of(machine):
@@ -275,9 +334,17 @@ def all_stories(machine):
     yield Open("bisect, open", lied, opening)
     crashes.write_tree(lied, machine.folder)
     ok(machine.run(*opening))
-    move = ("dgx-bisect", "move", "task.json", "dispute.jsonl", "--from", "lie", "--data", "data.h5", "--key", "cheat.pem", *drill_of(machine), *QUIET)
+    side = ("task.json", "dispute.jsonl", "--from", "lie", "--data", "data.h5", *QUIET, "--key")
+    move = ("dgx-bisect", "move", *side, "cheat.pem", *drill_of(machine))
     yield Move("bisect, move", crashes.read_tree(machine.folder), move)
+    crashes.write_tree(lied, machine.folder)
+    ok(machine.run(*opening))
+    play = last_move(machine, (move[2:], (*side, "verifier.pem")))
+    yield Play("bisect, play", crashes.read_tree(machine.folder), play)
     yield Init("settle, init", part(tree, "operator.pem", "rules.json"), ("dgx-settle", "init", "L.jsonl", "--key", "operator.pem", "--policy", "rules.json"))
     yield Append("settle, append", market, ("dgx-settle", "append", "L.jsonl", "d3.json", "d4.json", "d5.json", "--key", "operator.pem", "-o", "receipts",
                                                "--force"))
     yield Run("settle, run", market, ("dgx-settle", "run", "L.jsonl", "--key", "operator.pem"))
+    yield Deposit("settle, deposit", {**market, **part(tree, "solver.pub.pem", "verifier.pub.pem")},
+                  ("dgx-settle", "deposit", "L.jsonl", "--to", "solver.pub.pem", "verifier.pub.pem", "5", "--reference", "r", "--key", "operator.pem"))
+    yield File("verify, respond", *assigned(machine), ("offer.beacon.json", "offer.proof.json", "offer.revealed"))
