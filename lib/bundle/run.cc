@@ -320,7 +320,7 @@ Result<StoredState> RunReader::state(std::int64_t checkpoint, Check check, Effor
   if (!has(checkpoint)) {
     const std::int64_t base = nearest_kept(checkpoint);
     return Error{ErrorCode::kMissing,
-                 wanted.kept ? path + ": is not there"
+                 wanted.kept ? path + ": does not exist"
                              : fmt::format("{}: checkpoint {} was not kept", folder_, checkpoint),
                  has(base) ? fmt::format("recompute it from checkpoint {}", base) : ""};
   }

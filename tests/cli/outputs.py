@@ -46,7 +46,7 @@ CALLS = (
 def test_bad_places():
     """A missing folder, a file that is there, a folder in its place: said before any input is."""
     for words, option, name, beside in CALLS:
-        refused(CANNOT_CREATE, "nowhere/" + name, *words, option, "nowhere/" + name)
+        refused(CANNOT_CREATE, "nowhere/" + name.split(".")[0], *words, option, "nowhere/" + name)
         write(name, b"theirs")
         refused(CANNOT_CREATE, f"{name}: already exists", *words, option, name)
         os.remove(name)

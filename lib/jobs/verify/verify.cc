@@ -325,7 +325,11 @@ Result<VerifyResult> verify(const VerifyOptions& options, const JobContext& cont
   if (!replayed.missing.empty()) {
     const bool refuted =
         std::any_of(rows.begin(), rows.end(), [](const VerdictRow& row) { return !row.agrees; });
-    if (!refuted) return inconclusive(options.from, replayed.missing);
+    if (!refuted) {
+      // Whoever reads this chooses other segments or brings other start states.
+      replayed.part.remove();
+      return inconclusive(options.from, replayed.missing);
+    }
     // No longer the whole draw, but a refutation needs none.
     assignment.draw = manifest::Draw::kChosen;
   }
