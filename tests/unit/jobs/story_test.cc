@@ -4,6 +4,8 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
+#include "dgx/core/time_text.h"
+
 namespace dgx::jobs {
 namespace {
 
