@@ -149,9 +149,10 @@ std::string help_text(const Tool& tool, const Tool::Entry* entry) {
   if (entry == nullptr) entry = &tool.commands().front();
   const auto runner = entry->make();
   const Command command = table_of(*runner);
-  std::string out = whole ? fmt::format("{}: {}\n\n{}", tool.name(), tool.summary(), usage_lines(tool))
-                          : fmt::format("{}: {}\n\n  {}\n", command_name(tool, *entry), entry->summary,
-                                        wrapped(synopsis(tool, *entry, command), 6));
+  std::string out =
+      whole ? fmt::format("{}\n\n{}", wrapped(tool.name() + ": " + tool.summary(), 0), usage_lines(tool))
+            : fmt::format("{}\n\n  {}\n", wrapped(command_name(tool, *entry) + ": " + entry->summary, 0),
+                          wrapped(synopsis(tool, *entry, command), 6));
   const bool own = !whole || entry->name.empty();
   if (own && !option_lines(command, false).empty()) out += "\n" + option_lines(command, false);
   if (own && !command.text().empty()) out += fmt::format("\n{}\n", wrapped(command.text(), 0));
