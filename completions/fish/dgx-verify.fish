@@ -17,6 +17,7 @@ complete -c dgx-verify -n 'not __fish_seen_subcommand_from beacon merge' -l pass
 complete -c dgx-verify -n 'not __fish_seen_subcommand_from beacon merge' -l segments -x -d 'replay these segments instead'
 complete -c dgx-verify -n 'not __fish_seen_subcommand_from beacon merge' -l fraction -x -d 'replay this share of the segments instead, 0 to 1'
 complete -c dgx-verify -n 'not __fish_seen_subcommand_from beacon merge' -l all -d 'replay every segment instead'
+complete -c dgx-verify -n 'not __fish_seen_subcommand_from beacon merge' -l max-miss -x -d 'exit 3 if an acceptance would miss a cheat on 10 % of the segments with a chance above P, 0 to 1'
 complete -c dgx-verify -n 'not __fish_seen_subcommand_from beacon merge' -l shard -x -d 'replay only part I (0 to N-1) of N; writes SHARD.json, for dgx-verify merge'
 complete -c dgx-verify -n 'not __fish_seen_subcommand_from beacon merge' -l work-key -r -F -d 'for shards: the 32 bytes by which your own nodes recognise each other'\''s work'
 complete -c dgx-verify -n 'not __fish_seen_subcommand_from beacon merge' -l device -x -a 'cpu cuda' -d 'device to compute on'
@@ -43,4 +44,5 @@ complete -c dgx-verify -n '__fish_seen_subcommand_from merge' -l beacon -r -F -d
 complete -c dgx-verify -n '__fish_seen_subcommand_from merge' -l key -r -F -d 'private key to sign with; else DGX_KEY'
 complete -c dgx-verify -n '__fish_seen_subcommand_from merge' -l passphrase-file -r -F -d 'file whose first line is the key'\''s passphrase'
 complete -c dgx-verify -n '__fish_seen_subcommand_from merge' -l work-key -r -F -d 'the work key that the shards were made under, if it is not --key'\''s'
+complete -c dgx-verify -n '__fish_seen_subcommand_from merge' -l max-miss -x -d 'exit 3 if an acceptance would miss a cheat on 10 % of the segments with a chance above P, 0 to 1'
 complete -c dgx-verify -n '__fish_seen_subcommand_from merge' -l output -s o -r -F -d 'the verdict, with VERDICT.rows.jsonl next to it'
