@@ -16,6 +16,6 @@ complete -c dgx-profile -l segments -x -d 'number of segments, from the initial 
 complete -c dgx-profile -l quick -d 'replay in one way only: with the best instruction set and all threads'
 complete -c dgx-profile -l program -r -F -d 'the step program, if it is not next to the task'
 complete -c dgx-profile -l init -r -F -d 'the initial state, if it is not next to the task'
-complete -c dgx-profile -l key -r -F -d 'private key to sign with'
+complete -c dgx-profile -l key -r -F -d 'private key to sign with; else DGX_KEY'
 complete -c dgx-profile -l passphrase-file -r -F -d 'file whose first line is the key'\''s passphrase'
 complete -c dgx-profile -l output -s o -r -F -d 'file to write the result to'
