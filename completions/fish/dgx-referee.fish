@@ -14,3 +14,4 @@ complete -c dgx-referee -l passphrase-file -r -F -d 'file whose first line is th
 complete -c dgx-referee -l check -r -F -d 'recompute this ruling and compare; needs no key, and signs nothing'
 complete -c dgx-referee -l operator -r -F -d 'public key of the ledger'\''s operator, whose receipt confirms the answer to a demanded chunk'
 complete -c dgx-referee -l output -s o -r -F -d 'the signed ruling'
+complete -c dgx-referee -l expect -x -d 'exit 0 if this is the answer (or one of several, with commas between them), and not 0 if it is another'
