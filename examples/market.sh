@@ -9,7 +9,7 @@ post='dgx-settle append ledger.jsonl --store store --key operator.pem'          
 sign() { file=$1; shift; [ -e "$file" ] || "$@" -o "$file"; $post "$file"; }        # makes one, unless it is there, and hands it on
 
 for name in operator alice bob carl vera vito; do [ -e $name.pem ] || dgx-key new $name; done
-echo '{"sample_ppm": 1000000, "window_challenge_ms": 5000}' > policy.json
+echo '{"sample_ppm": 1000000, "solver_bond": 1000000, "window_challenge_ms": 5000}' > policy.json
 [ -e ledger.jsonl ] || dgx-settle init ledger.jsonl --policy policy.json --key operator.pem
 dgx-settle deposit ledger.jsonl --to alice.pub.pem bob.pub.pem carl.pub.pem vera.pub.pem vito.pub.pem 90000000 --reference 1 --key operator.pem
 awk 'BEGIN { for (i = 0; i < 120; i++) print i % 7 / 7 "," i % 11 / 11 "," i % 13 / 13 "," i % 17 / 17 "," i % 3 }' > data.csv
@@ -17,7 +17,7 @@ awk 'BEGIN { for (i = 0; i < 120; i++) print i % 7 / 7 "," i % 11 / 11 "," i % 1
 
 buy() { # TASK SEED SOLVER VERIFIER VERDICT [DRILL]
   sign $1.json dgx-submit --data data.h5 --model mlp:4-8-3 --loss cross-entropy --optimizer sgd:lr=0.1 --batch 8 --steps 40 \
-    --checkpoint-every 8 --seed $2 --ledger ledger.jsonl --key alice.pem
+    --checkpoint-every 8 --price 100000000 --seed $2 --ledger ledger.jsonl --key alice.pem
   sign $1.offer.json dgx-verify beacon $1.json --segment-milliseconds 100 --key $4.pem
   sign $1.assign.json dgx-settle make assign $1.json --about $1.offer.json --set segment_milliseconds=100 --key $3.pem
   dgx-train $1.json --data data.h5 -o $1.run ${6:+--drill $6}
