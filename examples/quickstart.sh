@@ -51,14 +51,7 @@ cat >policy.json <<'POLICY'
 POLICY
 mkdir store
 dgx-settle init ledger.jsonl --key operator.pem --policy policy.json
-fund() { # NAME AMOUNT
-  dgx-settle make deposit --ledger ledger.jsonl --set account="$(cat "$1.id")" --set amount="$2" --key operator.pem -o "deposit-$1.json" -q
-  dgx-settle append ledger.jsonl "deposit-$1.json" --wait --key operator.pem -q
-}
-fund submitter 20000000
-fund solver 5000000
-fund verifier 5000000
-fund cheat 5000000
+dgx-settle deposit ledger.jsonl --to submitter.pub.pem 20000000 solver.pub.pem verifier.pub.pem cheat.pub.pem 5000000 --key operator.pem --wait -q
 
 say "the data: Fashion-MNIST as dataset bundles"
 dgx-pack idx --images "$images/train-images-idx3-ubyte.gz" --labels "$images/train-labels-idx1-ubyte.gz" \
@@ -132,12 +125,8 @@ drill=step=1234,op=55,element=100000,bit=20
 dgx-train crooked.json --data train.h5 -o crooked.run --drill "$drill" --json >crooked.train
 prove crooked cheat
 start=$(now)
-if dgx-verify crooked.json crooked.proof.json --from crooked.run --data train.h5 --all --key verifier.pem -o crooked.verdict.json \
-  --json >crooked.verify; then
-  echo "quickstart: the cheat was not caught" >&2; exit 1
-else
-  [ $? -eq 1 ] || exit 1
-fi
+dgx-verify crooked.json crooked.proof.json --from crooked.run --data train.h5 --all --key verifier.pem -o crooked.verdict.json \
+  --expect refuted --json >crooked.verify
 caught_time=$(since "$start")
 
 say "a dispute: the verifier challenges the proof, both sides move, a referee rules"
@@ -159,12 +148,12 @@ while ! is_over; do
   turns=$((turns + 1))
 done
 dispute_time=$(since "$start")
-dgx-referee dispute.jsonl --key referee.pem -o ruling.json --json >ruled.json && { echo "quickstart: the cheat was not convicted" >&2; exit 1; } || [ $? -eq 1 ]
+dgx-referee dispute.jsonl --key referee.pem -o ruling.json --expect falls --json >ruled.json
 dgx-settle append ledger.jsonl ruling.json --wait --key operator.pem -q
 
 say "with both runs at hand the result is the same: an honest run compared with the cheat's"
 dgx-train crooked.json --data train.h5 -o checked.run -q
-dgx-bisect diff crooked.json checked.run crooked.run --data train.h5 --json >pinpoint.json || [ $? -eq 1 ]
+dgx-bisect diff crooked.json checked.run crooked.run --data train.h5 --expect different --json >pinpoint.json
 
 say "settlement: windows pass, the operator pays and slashes"
 dgx-settle run ledger.jsonl --until-settled --wait --key operator.pem

@@ -113,6 +113,7 @@ struct Deposit {
                    "a word that tells this payment from equal ones: given again, it counts once (default: "
                    "random)");
     command.key(writer.key.path, writer.key.passphrase_file);
+    command.wait(writer.wait);
     declare_after_pause(command, writer);
   }
   Result<cli::Verdict> run(cli::Out& out) const {
