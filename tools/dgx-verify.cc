@@ -1,4 +1,7 @@
 // dgx-verify: replay segments of a proof and report the result. dgx-verify(1).
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <charconv>
 
@@ -297,7 +300,9 @@ struct Respond {
     jobs::RespondOptions all = options;
     DGX_TRY(all.device, jobs::device_from_name(device));
     DGX_TRY(const jobs::RespondResult result, jobs::respond(all, out.job()));
-    out.field("done", json::Array(result.done.begin(), result.done.end()));
+    out.field("done",
+              cli::Cell(json::Array(result.done.begin(), result.done.end()),
+                        result.done.empty() ? "nothing" : fmt::format("{}", fmt::join(result.done, ", "))));
     if (result.outcome) out.field("verdict", manifest::name_of(*result.outcome));
     if (result.waits_for.empty()) return exit_code(expected, out, *result.outcome);
     out.field("waits_for", result.waits_for);

@@ -32,8 +32,8 @@ struct RespondOptions {
 
 /// How far a verifier's part of a task has come.
 struct RespondResult {
-  std::vector<std::string> done;  ///< what this call did, in words: "revealed the beacon", …
-  std::string waits_for;          ///< what somebody else has to do; empty once the verdict is logged
+  std::vector<std::string> done;  ///< steps of this call, in words: "revealed the beacon", …
+  std::string waits_for;          ///< the step that somebody else owes; empty once the verdict is logged
   std::optional<manifest::Outcome> outcome;  ///< the verdict's, once it is signed
 };
 
