@@ -30,7 +30,7 @@ struct RespondOptions {
   std::string output;  ///< VERDICT.json, with VERDICT.rows.jsonl next to it
 };
 
-/// How far a verifier's part of a task has come.
+/// The progress of a verifier's part of a task.
 struct RespondResult {
   std::vector<std::string> done;  ///< steps of this call, in words: "revealed the beacon", …
   std::string waits_for;          ///< the step that somebody else owes; empty once the verdict is logged
