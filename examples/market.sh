@@ -8,12 +8,12 @@ work=${1:-$(mktemp -d)}; mkdir -p "$work/store"; cd "$work"; echo "the market is
 post='dgx-settle append ledger.jsonl --store store --key operator.pem'              # hands a statement to the operator
 sign() { file=$1; shift; [ -e "$file" ] || "$@" -o "$file"; $post "$file"; }        # makes one, unless it is there, and hands it on
 
-for name in operator alice bob carl vera vito; do [ -e $name.pem ] || dgx-key new $name; done
+for name in operator alice bob carl vera vito; do dgx-key new $name --skip-existing; done
 echo '{"sample_ppm": 1000000, "solver_bond": 1000000, "window_challenge_ms": 5000}' > policy.json
-[ -e ledger.jsonl ] || dgx-settle init ledger.jsonl --policy policy.json --key operator.pem
+dgx-settle init ledger.jsonl --policy policy.json --key operator.pem --skip-existing
 dgx-settle deposit ledger.jsonl --to alice.pub.pem bob.pub.pem carl.pub.pem vera.pub.pem vito.pub.pem 90000000 --reference 1 --key operator.pem
 awk 'BEGIN { for (i = 0; i < 120; i++) print i % 7 / 7 "," i % 11 / 11 "," i % 13 / 13 "," i % 17 / 17 "," i % 3 }' > data.csv
-[ -e data.h5 ] || dgx-pack csv data.csv --label 5 -o data.h5
+dgx-pack csv data.csv --label 5 -o data.h5 --skip-existing
 
 buy() { # TASK SEED SOLVER VERIFIER VERDICT [DRILL]
   sign $1.json dgx-submit --data data.h5 --model mlp:4-8-3 --loss cross-entropy --optimizer sgd:lr=0.1 --batch 8 --steps 40 \
@@ -35,5 +35,5 @@ sign dispute.jsonl dgx-bisect open third.json third.proof.json --verdict third.v
 dgx-bisect play third.json dispute.jsonl --from third.run --data data.h5 --key carl.pem --drill &
 dgx-bisect play third.json dispute.jsonl --from third.run --data data.h5 --key vera.pem
 wait $!; $post dispute.jsonl; dgx-bisect show dispute.jsonl --expect falls
-dgx-settle run ledger.jsonl --wait --key operator.pem
+dgx-settle run ledger.jsonl --until-settled --key operator.pem
 dgx-settle balances ledger.jsonl --trust . >&3
