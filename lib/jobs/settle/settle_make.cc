@@ -264,7 +264,7 @@ Result<Digest> key_account(const std::string& text) {
 
 /// Gives the amount in `text` to each deposit of `deposits` that has none yet.
 Status give_amount(const std::string& text, std::vector<manifest::Deposit>& deposits) {
-  DGX_TRY(const json::Value amount, integer_of(text));
+  DGX_TRY(const json::Value amount, integer_of("amount", text));
   const std::int64_t value = *amount.as_int();
   if (value < 1 || value > manifest::kMaxInteger)
     return usage_error(fmt::format("{}: an amount is 1 to 2^53", text));

@@ -179,7 +179,8 @@ Result<NewKeyResult> new_key(const NewKey& options, Clobber clobber) {
 }
 
 Result<ChangePassphraseResult> change_passphrase(const ChangePassphrase& options, Clobber clobber) {
-  if (options.output) DGX_CHECK(refuse_existing(*options.output, clobber));
+  if (options.output && clobber == Clobber::kRefuse && exists(*options.output))
+    return exists_already(*options.output);
   DGX_TRY(const crypto::SecretBytes text, read_text(options.key.path));
   const bool is_openssh = crypto::is_openssh_private_key(text.text());
   DGX_TRY(const std::string place,

@@ -32,7 +32,8 @@ class Response {
     if (!record.solver) return wait_for("a solver to take the task");
     DGX_CHECK(check_chosen(record));
     if (!record.proof) return wait_for("the solver's proof");
-    DGX_CHECK(write_beside(proof_path(), record.proof->envelope + "\n", context_.clobber));
+    DGX_TRY(Output proof, claim_beside(proof_path(), context_.clobber));
+    DGX_CHECK(proof.write(record.proof->envelope + "\n"));
     if (!record.beacon) return reveal(view, record);
     if (!record.opening) return wait_for("the solver's opening");
     return give_verdict(record);
@@ -110,7 +111,8 @@ class Response {
   }
 
   Status verify_now(const TaskRecord& record) {
-    DGX_CHECK(write_beside(beacon_path(), record.beacon->envelope + "\n", context_.clobber));
+    DGX_TRY(Output beacon, claim_beside(beacon_path(), context_.clobber));
+    DGX_CHECK(beacon.write(record.beacon->envelope + "\n"));
     VerifyOptions verification;
     verification.task = options_.task;
     verification.proof = proof_path();
