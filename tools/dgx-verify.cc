@@ -178,7 +178,7 @@ struct Verify {
     return print_verdict(out, result, expected, max_miss);
   }
 
-  static Result<cli::Verdict> run_plan(cli::Out& out, const jobs::VerifyOptions& all) {
+  Result<cli::Verdict> run_plan(cli::Out& out, const jobs::VerifyOptions& all) const {
     DGX_TRY(const jobs::VerifyPlan result, jobs::plan_verification(all, out.brief_job()));
     json::Array segments;
     for (const std::int64_t index : result.segments) segments.emplace_back(index);
