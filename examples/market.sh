@@ -26,7 +26,8 @@ buy() { # TASK SEED SOLVER VERIFIER VERDICT [DRILL]
   $respond --post "$post" --expect waiting,$5     # the verifier reveals what will be replayed
   sign $1.opening.json dgx-prove open $1.json $1.proof.json --beacon $1.offer.beacon.json --run $1.run --store store --key $3.pem
   $respond --post "$post" --expect $5             # and replays it
-  sign $1.delivery.json dgx-settle make delivery $1.json --about $1.proof.json --key alice.pem
+  [ -e $1.safetensors ] || dgx-inspect export $1.run -o $1.safetensors
+  sign $1.delivery.json dgx-settle make delivery $1.json --about $1.proof.json --model $1.safetensors --key alice.pem
 }
 buy first 1 bob vera accepted
 buy second 2 carl vito accepted

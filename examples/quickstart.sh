@@ -115,7 +115,9 @@ dgx-verify honest.json honest.proof.json --from honest.opened --data train.h5 --
   -o honest.verdict.json --json >honest.verify
 verify_time=$(since "$start")
 judge honest
-dgx-settle make delivery honest.json --about honest.proof.json --key submitter.pem -o honest.delivery.json -q
+dgx-inspect export honest.run -o honest.safetensors -q
+dgx-settle make delivery honest.json --about honest.proof.json --model honest.safetensors --key submitter.pem \
+  -o honest.delivery.json -q
 dgx-settle append ledger.jsonl honest.delivery.json --wait --key operator.pem -q
 
 say "a cheat: the same work with one wrong bit"

@@ -5,6 +5,7 @@
 
 #include "dgx/cli/tool.h"
 #include "dgx/core/text.h"
+#include "dgx/jobs/check_model.h"
 #include "dgx/jobs/inspect.h"
 #include "dgx/jobs/key.h"
 #include "dgx/jobs/plot.h"
@@ -144,7 +145,7 @@ struct Export {
   void declare(cli::Command& command) {
     command.positional("RUN", options.from, "a run's folder, or a state bundle");
     command.option("--step", "N", options.step, "the checkpoint at this step instead of the last");
-    command.output(options.output, "MODEL.safetensors|.npz", cli::Need::kRequired);
+    command.output(options.output, "MODEL.safetensors|.npz|.h5", cli::Need::kRequired);
   }
 
   Result<cli::Verdict> run(cli::Out& out) const {
@@ -154,6 +155,41 @@ struct Export {
     out.field("tensors", made.tensors);
     out.field("numbers", made.numbers);
     return cli::Verdict::kDone;
+  }
+};
+
+struct CheckModel {
+  jobs::CheckModelOptions options;
+
+  void declare(cli::Command& command) {
+    command.positional("MODEL", options.model, "a model as export writes it, or a state bundle");
+    command.positional("PROOF.json", options.proof, "the proof whose final state it should be");
+    command.about("Whether the proof is true is for dgx-verify to find out.");
+  }
+
+  Result<cli::Verdict> run(cli::Out& out) const {
+    DGX_TRY(const jobs::CheckModelResult result, jobs::check_model(options, out.brief_job()));
+    const jobs::ModelComparison& found = result.found;
+    const bool other_state = found.state != result.final_state;
+    out.field("same",
+              {found.same, found.same    ? "yes, this is the model that the proof commits to"
+                           : other_state ? "no, the file is from another state"
+                                         : "no, its numbers are not those of the state that it names"});
+    out.field("form", found.form);
+    out.field("state", found.state);
+    out.field("proof", result.proof);
+    out.field("signer", result.signer);
+    out.field("identity", result.identity);
+    out.field("final", result.final_state);
+    out.field("step", result.steps);
+    out.field("tensors", found.tensors);
+    if (!found.differences.empty()) {
+      out.field("differing", found.differing);
+      cli::Table table{{"tensor", "difference"}};
+      for (const auto& [tensor, difference] : found.differences) table.rows.push_back({tensor, difference});
+      out.field("differences", table);
+    }
+    return found.same ? cli::Verdict::kAccepted : cli::Verdict::kRefuted;
   }
 };
 
@@ -216,12 +252,14 @@ struct Report {
 }  // namespace
 
 int main(int argc, char** argv) {
-  cli::Tool tool("dgx-inspect",
-                 "say what is in any dgx file, compare two, export a model, plot a run, report on a task");
+  cli::Tool tool(
+      "dgx-inspect",
+      "say what is in any dgx file, compare two, export or check a model, plot a run, report on a task");
   tool.names(jobs::names_of_trust);
   tool.add<Show>("", "show files; with --check, recompute their digests");
   tool.add<Diff>("diff", "compare two tasks, runs or statements field by field");
-  tool.add<Export>("export", "write a run's model as safetensors or npz");
+  tool.add<Export>("export", "write a run's model as safetensors, npz or plain HDF5");
+  tool.add<CheckModel>("check-model", "compare a received model with a proof's final state");
   tool.add<Plot>("plot", "draw a run's loss and validation, as text or as SVG");
   tool.add<Report>("report", "tell a task's life on one page: work, checks, disputes, money");
   return tool.run(argc, argv);

@@ -66,16 +66,16 @@ struct Make {
                    "the market of a deposit or withdrawal: its id, LEDGER.jsonl, a receipt or a head");
     command.option("--profile", "P.json", options.profile,
                    "for assign: your profile of the task, which says how long its longest segment takes you");
+    command.option("--model", "FILE", options.model,
+                   "for delivery: the model that was received, to be compared with the proof's final state");
     command.option("--set", "FIELD=VALUE", options.settings,
                    "fields that do not follow from the other options; account= also takes a key file");
     command.key(options.key.path, options.key.passphrase_file);
     command.output(path, "S.json", cli::Need::kOptional);
   }
   Result<cli::Verdict> run(cli::Out& out) const {
-    jobs::MakeStatement request = options;
-    request.trust = out.common().trust;
     DGX_TRY(Output output, out.claim(path));
-    DGX_TRY(const auto statement, jobs::make_statement(request));
+    DGX_TRY(const auto statement, jobs::make_statement(options, out.brief_job()));
     DGX_CHECK(out.output(output, statement.envelope + "\n"));
     if (path == "-") return cli::Verdict::kDone;
     out.field("kind", name_of(kind_of(statement.body)));

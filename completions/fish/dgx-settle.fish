@@ -17,6 +17,7 @@ complete -c dgx-settle -n 'not __fish_seen_subcommand_from init make deposit app
 complete -c dgx-settle -n '__fish_seen_subcommand_from make' -l about -r -F -d 'the statement that it answers: a beacon-commitment for assign and offer-end, a proof for delivery, a verdict for verdict-commitment'
 complete -c dgx-settle -n '__fish_seen_subcommand_from make' -l ledger -r -F -d 'the market of a deposit or withdrawal: its id, LEDGER.jsonl, a receipt or a head'
 complete -c dgx-settle -n '__fish_seen_subcommand_from make' -l profile -r -F -d 'for assign: your profile of the task, which says how long its longest segment takes you'
+complete -c dgx-settle -n '__fish_seen_subcommand_from make' -l model -r -F -d 'for delivery: the model that was received, to be compared with the proof'\''s final state'
 complete -c dgx-settle -n '__fish_seen_subcommand_from make' -l set -x -d 'fields that do not follow from the other options; account= also takes a key file'
 complete -c dgx-settle -n '__fish_seen_subcommand_from make' -l key -r -F -d 'private key to sign with; else DGX_KEY'
 complete -c dgx-settle -n '__fish_seen_subcommand_from make' -l passphrase-file -r -F -d 'file whose first line is the key'\''s passphrase'

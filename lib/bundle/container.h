@@ -37,7 +37,8 @@ struct NamedView {
 /// Writes one bundle. Errors name the target; nothing is at the target before commit().
 class Writer {
  public:
-  [[nodiscard]] static Result<Writer> create(AtomicFile target, Kind kind, Effort effort);
+  [[nodiscard]] static Result<Writer> create(AtomicFile target, Kind kind, Effort effort,
+                                             Storage storage = Storage::kCompressed);
   Writer(Writer&&) noexcept = default;
 
   /// Creates a group and its parents; existing ones are fine.
@@ -56,11 +57,12 @@ class Writer {
   [[nodiscard]] Status commit();
 
  private:
-  Writer(AtomicFile target, int threads)
+  Writer(AtomicFile target, int threads, Storage storage)
       : target_(std::move(target)),
         name_(target_.target()),
         outcome_(std::make_unique<h5::WriteOutcome>()),
-        threads_(threads) {}
+        threads_(threads),
+        storage_(storage) {}
   [[nodiscard]] Result<h5::Handle> open_group(const std::string& path) const;
   /// The first error of a write that HDF5 was not told of (write_driver.h).
   [[nodiscard]] Status landed() const;
@@ -71,6 +73,7 @@ class Writer {
   std::unique_ptr<h5::WriteOutcome> outcome_;
   h5::Handle file_;
   int threads_;
+  Storage storage_;
   std::set<std::string, std::less<>> groups_;
 };
 

@@ -78,17 +78,18 @@ Result<StoredState> take_state(const Reader& reader, const std::string& group, c
   return stored;
 }
 
-Status write_state(AtomicFile target, const State& state, const StateDigests& digests, Effort effort) {
-  DGX_TRY(Writer writer, Writer::create(std::move(target), Kind::kState, effort));
+Status write_state(AtomicFile target, const State& state, const StateDigests& digests, Effort effort,
+                   Storage storage) {
+  DGX_TRY(Writer writer, Writer::create(std::move(target), Kind::kState, effort, storage));
   DGX_CHECK(writer.digest("", "digest", digests.state));
   DGX_CHECK(put_state(writer, "state", state, digests));
   return writer.commit();
 }
 
 Status write_state(const std::string& path, const State& state, const StateDigests& digests, Clobber clobber,
-                   Effort effort) {
+                   Effort effort, Storage storage) {
   DGX_TRY(AtomicFile target, AtomicFile::create(path, clobber));
-  return write_state(std::move(target), state, digests, effort);
+  return write_state(std::move(target), state, digests, effort, storage);
 }
 
 Result<StoredState> read_state(const std::string& path, Check check, Effort effort) {

@@ -124,8 +124,8 @@ Status check_name(std::string_view name) {
   return {};
 }
 
-Result<Writer> Writer::create(AtomicFile target, Kind kind, Effort effort) {
-  Writer writer(std::move(target), thread_count(effort.threads));
+Result<Writer> Writer::create(AtomicFile target, Kind kind, Effort effort, Storage storage) {
+  Writer writer(std::move(target), thread_count(effort.threads), storage);
   auto handle = h5::create_file(writer.target_.path(), writer.outcome_.get());
   if (!handle.ok()) return within(writer.name_, std::move(handle).error());
   writer.file_ = std::move(handle).value();
@@ -167,7 +167,7 @@ Status Writer::put_tensors(std::span<const NamedView> tensors) {
   std::vector<ChunkedDataset> targets;
   std::uint64_t jobs = 0;
   for (const NamedView& tensor : tensors) {
-    const bool chunked = is_chunked(tensor.view.dtype, tensor.view.shape);
+    const bool chunked = storage_ == Storage::kCompressed && is_chunked(tensor.view.dtype, tensor.view.shape);
     DGX_TRY(h5::Handle dataset, create_dataset(file_, tensor, chunked));
     if (!chunked) continue;
     const ChunkLayout layout = layout_for(tensor.view.dtype, tensor.view.shape);

@@ -20,6 +20,12 @@ bool is_policy(const json::Object& object) {
   return !object.empty() && std::all_of(object.begin(), object.end(), known);
 }
 
+/// True for the length of a JSON header, less than 4 GiB, and its first byte: no text has the zeros.
+bool is_safetensors(std::string_view content) {
+  constexpr std::string_view kHigh("\0\0\0\0{", 5);
+  return content.size() >= kMagicBytes && content.substr(4, kHigh.size()) == kHigh;
+}
+
 Recognised statement_in(std::string_view line) {
   const auto envelope = parse_envelope(line);
   return {FileKind::kStatement, envelope.ok() ? claimed_kind(envelope->payload) : std::nullopt};
@@ -29,6 +35,8 @@ Recognised statement_in(std::string_view line) {
 
 Recognised recognise(std::string_view content) {
   if (content.starts_with("\x89HDF\r\n\x1a\n")) return {FileKind::kHdf5};
+  if (content.starts_with("PK\x03\x04") || content.starts_with("PK\x05\x06")) return {FileKind::kZip};
+  if (is_safetensors(content)) return {FileKind::kSafetensors};
   if (crypto::is_public_key(content)) return {FileKind::kPublicKey};
   if (content.starts_with("-----BEGIN ")) return {FileKind::kPrivateKey};
   const std::string_view first = content.substr(0, content.find('\n'));
@@ -58,6 +66,8 @@ std::string Recognised::words() const {
     case FileKind::kPublicKey: return "a public key";
     case FileKind::kPrivateKey: return "a private key";
     case FileKind::kHdf5: return "an HDF5 bundle";
+    case FileKind::kSafetensors: return "a safetensors file";
+    case FileKind::kZip: return "a ZIP archive";
     case FileKind::kOther: break;
   }
   return "a file of another kind";

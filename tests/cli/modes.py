@@ -49,6 +49,7 @@ VALUES = (
     (["dgx-settle", "make", "withdrawal", "--key", "k", "--about", "s"], "--about is not for withdrawal"),
     (["dgx-settle", "make", "assign", "t", "--key", "k", "--ledger", "l"], "--ledger is only for deposit and withdrawal"),
     (["dgx-settle", "make", "deposit", "--key", "k", "--profile", "p"], "--profile is only for assign"),
+    (["dgx-settle", "make", "deposit", "--key", "k", "--model", "m"], "--model is only for delivery"),
 )
 
 

@@ -16,6 +16,7 @@ CALLS = (
     (["dgx-bisect", "open", "t", "p", "--segment", "1", "--key", "k"], "-o", "d.jsonl", ()),
     (["dgx-bisect", "trace", "t", "--from", "r", "--segment", "1", "--data", "d"], "-o", "t.h5", ()),
     (["dgx-inspect", "export", "r"], "-o", "m.safetensors", ()),
+    (["dgx-inspect", "export", "r"], "-o", "m.h5", ()),
     (["dgx-inspect", "plot", "r"], "-o", "p.svg", ()),
     (["dgx-inspect", "report", "l"], "-o", "r.html", ()),
     (["dgx-key", "open", "e", "--pub", "k"], "-o", "p.json", ()),

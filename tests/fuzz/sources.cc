@@ -1,7 +1,8 @@
-// Users' data and weight files: IDX (plain and gzip), NPY, tokens, text, safetensors. An accepted tensor has
-// as many bytes as its shape requires, and no more elements than the file could hold.
+// Users' data and weight files: IDX (plain and gzip), NPY, tokens, text, safetensors, NPZ. An accepted tensor
+// has as many bytes as its shape requires, and no more elements than the file could hold.
 
 #include "dgx/bundle/sources.h"
+#include "dgx/bundle/model_files.h"
 
 #include "scratch.h"
 #include "target.h"
@@ -37,8 +38,12 @@ std::vector<std::string> fuzz::seeds() {
       R"("b":{"dtype":"U8","shape":[],"data_offsets":[8,9]}})";
   const std::string start = "{'descr': '";
   const std::string end = "', 'fortran_order': False, 'shape': (2, 3), }";
+  const float numbers[] = {1, -2};
+  const TensorView two{DType::kF32, {2}, {reinterpret_cast<const std::uint8_t*>(numbers), sizeof numbers}};
   return {idx,
           gzip,
+          *bundle::npz_bytes({{"a", two}, {"b", two}}),
+          *bundle::npz_bytes({{"a", two}}, {{"format", "pt"}}),
           safetensors + std::string(9, '\1'),
           std::string("\0\0\x0d\x01\0\0\0\x01\x3f\x80\0\0", 12),
           std::string("\0\0\x0c\x01\0\0\0\x02\0\0\0\x01\xff\xff\xff\xff", 16),
@@ -57,11 +62,17 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   check(bundle::read_npy(path));
   if (const auto state = bundle::read_safetensors(path); state.ok()) {
     std::size_t bytes = 0;
-    for (const Entry& entry : *state) {
+    for (const Entry& entry : state->tensors) {
       check(Result<BulkTensor>(entry.tensor));
       bytes += entry.tensor.bytes().size();
     }
     fuzz::require(bytes < size, "a state's numbers are bytes of the file");
+  }
+  if (const auto model = bundle::read_own_npz(path); model.ok()) {
+    std::vector<bundle::NamedTensor> views;
+    for (const Entry& entry : model->tensors) views.push_back({entry.name, entry.tensor.view()});
+    const auto again = bundle::npz_bytes(views, model->metadata);
+    fuzz::require(again.ok() && *again == fuzz::text_of(data, size), "an archive is written again as it was");
   }
   check(bundle::read_safetensor(path, "a", {.rounding = bundle::Rounding::kF32}));
   for (const auto encoding : {bundle::TokenFile::kNpy, bundle::TokenFile::kU16}) {

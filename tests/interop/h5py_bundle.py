@@ -108,6 +108,14 @@ def test_reading():
         "model/weight": counting("<f4", (70001, 5)),
         "step": counting("<i8", ()),
     }
+    with h5py.File(path("plain.h5"), "r") as plain, h5py.File(path("state.h5"), "r") as packed:
+        check(packed["state/model/weight"].chunks is not None, "a large entry of a state is compressed")
+        for name, expected in state.items():
+            item = plain["state"][name]
+            check(item.chunks is None and item.id.get_create_plist().get_nfilters() == 0, f"plain {name} has no filter")
+            check(item.shape == expected.shape and np.asarray(item[()]).tobytes() == expected.tobytes(), f"numbers of plain {name}")
+        check(plain.attrs["digest"] == packed.attrs["digest"], "digest of the plain state")
+    check(tool("read", "state", path("plain.h5"))[0] == 0, "a plain state is read")
     with h5py.File(path("state.h5"), "r") as file:
         read = tensors_in(file["state"])
         check(sorted(read) == sorted(state), "names of the state's entries")

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "dgx/bundle/format.h"
+#include "dgx/bundle/model_files.h"
 #include "dgx/bundle/sources.h"
 #include "dgx/core/bytes.h"
 #include "dgx/core/files.h"
@@ -53,11 +54,20 @@ Result<NumberType> type_of(const std::string& word) {
   return malformed(fmt::format("dtype: \"{}\" is not supported", word), "convert it when you save the file");
 }
 
+std::string_view weight_word(DType dtype) {
+  switch (dtype) {
+    case DType::kF32: return "F32";
+    case DType::kI64: return "I64";
+    case DType::kU8: return "U8";
+  }
+  return {};
+}
+
 /// The type of a weight, which keeps the bytes of its file.
 Result<DType> weight_type(const std::string& word) {
-  if (word == "F32") return DType::kF32;
-  if (word == "I64") return DType::kI64;
-  if (word == "U8") return DType::kU8;
+  for (const DType dtype : {DType::kF32, DType::kI64, DType::kU8}) {
+    if (word == weight_word(dtype)) return dtype;
+  }
   return malformed(fmt::format("dtype: \"{}\" is not one of F32, I64, U8", word),
                    "convert it when you save the file");
 }
@@ -128,29 +138,31 @@ Status check_cover(std::vector<Item> items, std::size_t size) {
   return {};
 }
 
-Result<std::vector<Item>> read_header(std::string_view text, Contained contained) {
+/// A file's tensors, whose offsets count from byte `begin` of the file, and its metadata.
+struct Contents {
+  std::vector<Item> items;
+  json::Object metadata;
+  std::size_t begin = 0;
+};
+
+Result<Contents> read_header(std::string_view text, Contained contained) {
   auto header = json::parse(text, {kMaxHeaderBytes, kHeaderDepth});
   if (!header) return within("header", std::move(header).error());
   const json::Object* object = header->as_object();
   if (object == nullptr) return malformed("header: must be an object");
-  std::vector<Item> items;
+  Contents out;
   for (const auto& [name, value] : *object) {
     if (name == kMetadata) {
       if (auto status = check_metadata(value); !status) return within("header", std::move(status).error());
+      out.metadata = *value.as_object();
       continue;
     }
     auto item = item_from(name, value, contained);
     if (!item) return within("header", std::move(item).error());
-    items.push_back(std::move(item).value());
+    out.items.push_back(std::move(item).value());
   }
-  return items;
+  return out;
 }
-
-/// A file's tensors, whose offsets count from byte `begin` of the file.
-struct Contents {
-  std::vector<Item> items;
-  std::size_t begin = 0;
-};
 
 Result<Contents> contents_of(const BulkView& file, Contained contained) {
   const std::size_t size = file.bytes.size();
@@ -162,22 +174,23 @@ Result<Contents> contents_of(const BulkView& file, Contained contained) {
     return malformed(fmt::format("byte 0: a header of {} bytes is too long", length));
   const std::size_t begin = kPrefixBytes + length;
   DGX_TRY(const std::string head, copy_head(file, begin));
-  DGX_TRY(auto items, read_header(std::string_view(head).substr(kPrefixBytes), contained));
-  DGX_CHECK(check_cover(items, size - begin));
-  return Contents{std::move(items), begin};
+  DGX_TRY(Contents contents, read_header(std::string_view(head).substr(kPrefixBytes), contained));
+  contents.begin = begin;
+  DGX_CHECK(check_cover(contents.items, size - begin));
+  return contents;
 }
 
-Result<State> parse_state(std::string_view content) {
+Result<ModelFile> parse_model(std::string_view content) {
   const TensorView file{DType::kU8, {static_cast<std::int64_t>(content.size())}, as_bytes(content)};
-  DGX_TRY(const Contents contents, contents_of(file, Contained::kWeights));
-  State state;
+  DGX_TRY(Contents contents, contents_of(file, Contained::kWeights));
+  ModelFile out{{}, std::move(contents.metadata)};
   for (const Item& item : contents.items) {
     DGX_TRY(const DType dtype, weight_type(item.type));
     const auto bytes = content.substr(contents.begin + static_cast<std::size_t>(item.begin),
                                       static_cast<std::size_t>(item.end - item.begin));
-    state.push_back({item.name, Tensor(TensorView{dtype, item.shape, as_bytes(bytes)})});
+    out.tensors.push_back({item.name, Tensor(TensorView{dtype, item.shape, as_bytes(bytes)})});
   }
-  return state;
+  return out;
 }
 
 Result<BulkTensor> numbers_of(const Item& item, const BulkTensor& file, std::size_t begin,
@@ -202,11 +215,37 @@ Result<BulkTensor> parse_safetensor(const BulkTensor& file, const std::string& n
   return Error{ErrorCode::kMissing, fmt::format("has no \"{}\"", name), "the file has " + names};
 }
 
-Result<State> read_safetensors(const std::string& path) {
+std::string safetensors_bytes(std::vector<NamedTensor> tensors, const json::Object& metadata) {
+  std::stable_sort(tensors.begin(), tensors.end(), [](const NamedTensor& a, const NamedTensor& b) {
+    return size_of(a.tensor.dtype) > size_of(b.tensor.dtype);
+  });
+  json::Object header{{std::string(kMetadata), metadata}};
+  std::int64_t offset = 0;
+  for (const NamedTensor& item : tensors) {
+    const std::int64_t end = offset + static_cast<std::int64_t>(item.tensor.bytes.size());
+    json::Array shape;
+    for (const std::int64_t size : item.tensor.shape) shape.emplace_back(size);
+    header.insert_or_assign(item.name, json::Object{{"dtype", weight_word(item.tensor.dtype)},
+                                                    {"shape", std::move(shape)},
+                                                    {"data_offsets", json::Array{offset, end}}});
+    offset = end;
+  }
+  std::string text = json::Value(std::move(header)).dump();
+  text.append((kPrefixBytes - text.size() % kPrefixBytes) % kPrefixBytes, ' ');
+  std::string out(kPrefixBytes, '\0');
+  const std::uint64_t length = text.size();
+  std::memcpy(out.data(), &length, kPrefixBytes);
+  out.reserve(kPrefixBytes + text.size() + static_cast<std::size_t>(offset));
+  out += text;
+  for (const NamedTensor& item : tensors) out += as_text(item.tensor.bytes);
+  return out;
+}
+
+Result<ModelFile> read_safetensors(const std::string& path) {
   DGX_TRY(const std::string content, read_file(path, kMaxTensorBytes));
-  auto state = parse_state(content);
-  if (!state) return within(path, std::move(state).error());
-  return state;
+  auto file = parse_model(content);
+  if (!file) return within(path, std::move(file).error());
+  return file;
 }
 
 Result<BulkTensor> read_safetensor(const std::string& path, const std::string& name, const Reading& reading) {

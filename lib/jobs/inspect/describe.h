@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "dgx/jobs/inspect.h"
+#include "dgx/manifest/file_kind.h"
 
 namespace dgx::jobs {
 
@@ -16,7 +17,13 @@ inline constexpr std::string_view kInWords = "in_words";
 /// describe() for a bundle, a run and a text file.
 [[nodiscard]] Result<Description> describe_bundle(const std::string& path, Recompute recompute, int threads);
 [[nodiscard]] Result<Description> describe_run(const std::string& folder, Recompute recompute, int threads);
-/// Describes anything that is text, and PROOF.states; `text` is the file's content.
+/// describe() for a model file, kSafetensors or kZip, and for the folder of a dispute's notes.
+[[nodiscard]] Result<Description> describe_model(const std::string& path, manifest::FileKind kind,
+                                                 Recompute recompute, int threads);
+[[nodiscard]] Result<Description> describe_notes(const std::string& folder);
+/// True if the folder has what only a folder of notes has: moves-….jsonl or segment-….
+[[nodiscard]] bool is_notes(const std::string& folder);
+/// Describes anything that is text, PROOF.states and resume.losses; `text` is the file's content.
 [[nodiscard]] Result<Description> describe_text(const std::string& path, const std::string& text,
                                                 Recompute recompute, const JobContext& context);
 

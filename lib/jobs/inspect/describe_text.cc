@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 
 #include "dgx/core/time_text.h"
@@ -17,11 +18,15 @@
 #include "dgx/protocol/referee.h"
 #include "dgx/protocol/shards.h"
 #include "inspect/describe.h"
+#include "train/log_rows.h"
 
 namespace dgx::jobs {
 namespace {
 
 constexpr std::string_view kStatesExtension = ".states";
+constexpr std::string_view kLossesExtension = ".losses";
+constexpr std::string_view kSecretExtension = ".secret";
+constexpr std::string_view kRevealedExtension = ".revealed";
 
 /// The signers to trust; with --trust, a signer who is not named is refused.
 Result<manifest::Trust> trust_of(const JobContext& context) {
@@ -361,6 +366,45 @@ Result<Description> describe_key(const std::string& path, const std::string& tex
   return Description{"private key", {{"encrypted", true}}, {}, {}};
 }
 
+/// COMMIT.secret: not what it says, but the commitment that it opens, which is public. COMMIT.revealed: the
+/// proof for which that was done.
+Result<Description> describe_digest_line(const std::string& path, std::string_view text) {
+  if (text.ends_with('\n')) text.remove_suffix(1);
+  const auto digest = digest_from_hex(text);
+  if (!digest.ok()) return within(path, digest.error());
+  if (path.ends_with(kRevealedExtension)) return Description{"revealed", {{"proof", digest->hex()}}, {}, {}};
+  return Description{"secret", {{"commitment", manifest::beacon_commitment(*digest).hex()}}, {}, {}};
+}
+
+/// RUN/log.csv or RUN/validation.csv, by its header.
+Result<Description> describe_log(const std::string& path, const std::string& text, const LogFormat& format) {
+  std::int64_t rows = 0;
+  std::vector<double> last;
+  const auto read = read_log_rows(text, format, [&](LogRow row) {
+    last.assign(row.begin(), row.end());
+    return ++rows, true;
+  });
+  if (!read.ok()) return within(path, read.error());
+  Description out{
+      &format == &kTrainingFormat ? "training log" : "validation log", {{"rows", json_number(rows)}}, {}, {}};
+  if (rows == 0) return out;
+  out.fields.push_back({"last_step", json_number(static_cast<std::int64_t>(last[kStepColumn]))});
+  out.fields.push_back({"last_loss", last[kLossColumn]});
+  return out;
+}
+
+/// The losses since the last checkpoint of a run that was interrupted: binary32, one a step.
+Result<Description> describe_losses(const std::string& path, const std::string& bytes) {
+  if (bytes.size() % sizeof(float) != 0) return malformed(path + ": not a whole number of binary32 numbers");
+  const auto count = static_cast<std::int64_t>(bytes.size() / sizeof(float));
+  Description out{"losses", {{"count", json_number(count)}}, {}, {}};
+  if (count == 0) return out;
+  float last = 0;
+  std::memcpy(&last, bytes.data() + bytes.size() - sizeof(float), sizeof(float));
+  out.fields.push_back({"last", last});
+  return out;
+}
+
 }  // namespace
 
 Result<Description> describe_text(const std::string& path, const std::string& text, Recompute recompute,
@@ -369,6 +413,12 @@ Result<Description> describe_text(const std::string& path, const std::string& te
   const FileKind kind = manifest::recognise(text).kind;
   if (kind == FileKind::kPublicKey || kind == FileKind::kPrivateKey) return describe_key(path, text);
   if (path.ends_with(kStatesExtension)) return describe_states(path, text);
+  if (path.ends_with(kLossesExtension)) return describe_losses(path, text);
+  if (path.ends_with(kSecretExtension) || path.ends_with(kRevealedExtension))
+    return describe_digest_line(path, text);
+  for (const LogFormat* format : {&kTrainingFormat, &kValidationFormat}) {
+    if (text.starts_with(std::string(format->header) + "\n")) return describe_log(path, text, *format);
+  }
   const bool is_signed = kind == FileKind::kStatement || kind == FileKind::kStatements;
   if (is_signed && path != "-" && exists(ledger::receipts_path(path)))
     return describe_ledger(path, recompute, context);

@@ -14,9 +14,13 @@
 namespace dgx::jobs {
 namespace {
 
-bool is_hdf5(const std::string& path) {
-  const auto start = read_start(path, 8);
-  return start.ok() && manifest::recognise(*start).kind == manifest::FileKind::kHdf5;
+using manifest::FileKind;
+
+/// The kind of a file that is not text. A pipe's first bytes are not taken.
+FileKind kind_by_start(const std::string& path) {
+  if (path == "-") return FileKind::kOther;
+  const auto start = read_start(path, manifest::kMagicBytes);
+  return start.ok() ? manifest::recognise(*start).kind : FileKind::kOther;
 }
 
 /// Scalars indexed by their path, and the paths in the file's order.
@@ -73,9 +77,14 @@ const json::Output* field_of(const Description& description, const std::string& 
 }  // namespace
 
 Result<Description> describe(const std::string& path, Recompute recompute, const JobContext& context) {
-  if (path != "-" && std::filesystem::is_directory(path))
+  if (path != "-" && std::filesystem::is_directory(path)) {
+    if (is_notes(path)) return describe_notes(path);
     return describe_run(path, recompute, context.threads);
-  if (path != "-" && is_hdf5(path)) return describe_bundle(path, recompute, context.threads);
+  }
+  const FileKind kind = kind_by_start(path);
+  if (kind == FileKind::kHdf5) return describe_bundle(path, recompute, context.threads);
+  if (kind == FileKind::kSafetensors || kind == FileKind::kZip)
+    return describe_model(path, kind, recompute, context.threads);
   DGX_TRY(const std::string text, read_file(path, ledger::kMaxLedgerBytes));
   return describe_text(path, text, recompute, context);
 }

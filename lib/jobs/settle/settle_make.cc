@@ -8,6 +8,7 @@
 #include "dgx/core/text.h"
 #include "dgx/core/time_text.h"
 #include "dgx/crypto/random.h"
+#include "dgx/jobs/check_model.h"
 #include "dgx/jobs/ledger_name.h"
 #include "dgx/jobs/proof_files.h"
 #include "dgx/jobs/task_program.h"
@@ -30,7 +31,9 @@ struct Sources {
   std::optional<Signed<Body>> about;
   std::optional<Digest> ledger;
   std::optional<std::int64_t> segment_milliseconds;  ///< the longest segment's time, by the signer's profile
-  Digest signer;                                     ///< key id
+  std::optional<std::string> model;                  ///< the file that was delivered
+  int threads = 1;
+  Digest signer;  ///< key id
 };
 
 [[nodiscard]] Error needs(std::string_view kind, std::string_view what) {
@@ -108,11 +111,29 @@ Result<json::Object> verdict_commitment_fields(const Sources& sources) {
                       {"commitment", manifest::verdict_commitment(verdict.id, verdict.body.nonce).hex()}};
 }
 
+/// kMalformed unless the file is the final state of the proof, or its model.
+Status check_delivered(const std::string& path, const Digest& final_state, int threads) {
+  DGX_TRY(const ModelComparison found, compare_model(path, final_state, threads));
+  if (found.same) return {};
+  const std::string hint = "dgx-inspect check-model tells the difference";
+  if (found.state != final_state) {
+    return malformed(fmt::format("--model: {}: is from state {}, the proof's final state is {}", path,
+                                 found.state.brief(), final_state.brief()),
+                     hint);
+  }
+  const TensorDifference& first = found.differences.front();
+  return malformed(fmt::format("--model: {}: {} {}", path, first.tensor, first.difference), hint);
+}
+
 Result<json::Object> delivery_fields(const Sources& sources) {
   json::Object out{{"task", sources.task->id.hex()}};
-  if (!sources.about) return out;
+  if (!sources.about) {
+    if (sources.model) return needs("delivery", "--about, the proof to compare --model with");
+    return out;
+  }
   DGX_TRY(const auto proof, about<manifest::Proof>(sources, "delivery"));
   DGX_CHECK(protocol::check_proof(*sources.task, proof));
+  if (sources.model) DGX_CHECK(check_delivered(*sources.model, proof.body.final_state, sources.threads));
   out.emplace("proof", proof.id.hex());
   out.emplace("final", proof.body.final_state.hex());
   return out;
@@ -215,17 +236,20 @@ Result<Body> body_of(const Recipe& recipe, const json::Object& fields) {
 Status check_options(const MakeStatement& options, const Recipe& recipe) {
   const bool transfers = recipe.kind == Kind::kDeposit || recipe.kind == Kind::kWithdrawal;
   if (options.profile && recipe.kind != Kind::kAssign) return usage_error("--profile is only for assign");
+  if (options.model && recipe.kind != Kind::kDelivery) return usage_error("--model is only for delivery");
   if (options.about_path && transfers) return usage_error("--about is not for " + options.kind);
   if (options.ledger && !transfers) return usage_error("--ledger is only for deposit and withdrawal");
   return {};
 }
 
 /// Opens what the options name, and checks that task, profile, ledger and statement belong together.
-Result<Sources> open_sources(const MakeStatement& options, const Recipe& recipe,
-                             const crypto::SecretKey& key) {
+Result<Sources> open_sources(const MakeStatement& options, const Recipe& recipe, const crypto::SecretKey& key,
+                             const JobContext& context) {
   Sources out;
   out.signer = crypto::key_id(key.public_key());
-  DGX_TRY(const manifest::Trust trust, load_trust(options.trust));
+  out.model = options.model;
+  out.threads = context.threads;
+  DGX_TRY(const manifest::Trust trust, load_trust(context.trust));
   if (options.task_path) {
     DGX_TRY(out.task, manifest::read_statement<manifest::Task>(*options.task_path));
     DGX_TRY([[maybe_unused]] const auto word,
@@ -311,11 +335,13 @@ std::vector<std::string> makeable_kinds() {
   return out;
 }
 
-Result<Signed<Body>> make_statement(const MakeStatement& options) {
+Result<Signed<Body>> make_statement(const MakeStatement& options, const JobContext& context) {
   DGX_TRY(const Recipe* recipe, recipe_of(options.kind));
   DGX_CHECK(check_options(options, *recipe));
   DGX_TRY(const crypto::SecretKey key, read_key(options.key));
-  DGX_TRY(const Sources sources, open_sources(options, *recipe, key));
+  DGX_TRY(const Sources sources, open_sources(options, *recipe, key, context));
+  if (recipe->kind == Kind::kDelivery && !options.model)
+    context.progress.note("no model was compared with the proof's final state; --model FILE does that");
   DGX_TRY(json::Object fields, recipe->fields(sources));
   std::vector<std::string> set;
   for (const std::string& setting : options.settings) DGX_CHECK(set_field(setting, fields, set));

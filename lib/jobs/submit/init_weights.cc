@@ -6,8 +6,8 @@
 #include <map>
 #include <set>
 
+#include "dgx/bundle/model_files.h"
 #include "dgx/bundle/run.h"
-#include "dgx/bundle/sources.h"
 #include "dgx/bundle/state.h"
 
 namespace dgx::jobs {
@@ -37,9 +37,9 @@ Result<Weights> read_weights(const std::string& path, int threads) {
     DGX_TRY(auto stored, bundle::read_state(path, bundle::Check::kDigests, {threads}));
     return model_entries(std::move(stored.state));
   }
-  DGX_TRY(State state, bundle::read_safetensors(path));
+  DGX_TRY(bundle::ModelFile file, bundle::read_safetensors(path));
   Weights weights;
-  for (Entry& entry : state) {
+  for (Entry& entry : file.tensors) {
     const bool is_prefixed = entry.name.starts_with(kModel);
     const std::string name = is_prefixed ? entry.name.substr(kModel.size()) : entry.name;
     if (!weights.emplace(name, std::move(entry.tensor)).second)

@@ -1,8 +1,8 @@
+#include "dgx/bundle/model_files.h"
 #include "dgx/core/files.h"
 #include "dgx/jobs/task_files.h"
 #include "dgx/jobs/train.h"
 #include "train/evaluation.h"
-#include "train/model_files.h"
 #include "train/state_source.h"
 
 namespace dgx::jobs {
@@ -19,11 +19,11 @@ Result<Form> form_of(const std::string& path) {
 
 Result<std::string> bytes_of(const Predictions& found, Form form) {
   const bool has_classes = !found.classes.bytes().empty();
-  if (form == Form::kNpy) return npy_bytes(has_classes ? found.classes.view() : found.outputs.view());
-  std::vector<NamedTensor> tensors;
+  if (form == Form::kNpy) return bundle::npy_bytes(has_classes ? found.classes.view() : found.outputs.view());
+  std::vector<bundle::NamedTensor> tensors;
   if (has_classes) tensors.push_back({"classes", found.classes.view()});
   tensors.push_back({"outputs", found.outputs.view()});
-  return npz_bytes(tensors);
+  return bundle::npz_bytes(tensors);
 }
 
 /// The file for predictions, if one is asked for, and its form.

@@ -113,6 +113,7 @@ KINDS["cut-jpeg"] = KINDS["jpeg"][:-3]
 KINDS["short-jpeg"] = KINDS["jpeg"][:30]
 KINDS["gif"] = b"GIF89a"
 
-for kind, path in zip(sys.argv[1::2], sys.argv[2::2]):
-    with open(path, "wb") as out:
-        out.write(KINDS[kind])
+if __name__ == "__main__":
+    for kind, path in zip(sys.argv[1::2], sys.argv[2::2]):
+        with open(path, "wb") as out:
+            out.write(KINDS[kind])

@@ -46,6 +46,7 @@ Status write_all(const std::string& folder) {
   const State state = known_state();
   DGX_TRY(const StateDigests digests, digests_of(state));
   DGX_CHECK(write_state(folder + "/state.h5", state, digests, Clobber::kReplace));
+  DGX_CHECK(write_state(folder + "/plain.h5", state, digests, Clobber::kReplace, {}, Storage::kPlain));
   DGX_TRY(const Dataset data,
           make_dataset(counting(DType::kU8, {3000, 28, 28}), counting(DType::kI64, {3000})));
   DGX_TRY(const Digest digest, write_dataset(folder + "/data.h5", data, Clobber::kReplace));

@@ -1,6 +1,6 @@
 #include <catch2/catch.hpp>
 
-#include "dgx/bundle/sources.h"
+#include "dgx/bundle/model_files.h"
 #include "support.h"
 
 namespace dgx::bundle {
@@ -18,7 +18,9 @@ std::string file(const std::string& header, const std::string& numbers) {
 Result<State> read(const std::string& content) {
   const Folder folder;
   test::spill(folder / "f.safetensors", content);
-  return read_safetensors(folder / "f.safetensors");
+  auto model = read_safetensors(folder / "f.safetensors");
+  if (!model.ok()) return std::move(model).error();
+  return std::move(model).value().tensors;
 }
 
 TEST_CASE("a safetensors file gives its tensors by name, wherever their numbers lie") {

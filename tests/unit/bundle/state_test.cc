@@ -62,6 +62,19 @@ TEST_CASE("the same state gives the same bytes, whatever the name, the moment an
   }
 }
 
+TEST_CASE("a plain state is the same state, in a larger file") {
+  const Folder folder;
+  const State state{{"model/weight", Tensor(DType::kF32, {300, 200})}};
+  REQUIRE(write_state(folder / "a.h5", state, digests(state), Clobber::kRefuse).ok());
+  REQUIRE(write_state(folder / "b.h5", state, digests(state), Clobber::kRefuse, {1}, Storage::kPlain).ok());
+  CHECK(test::slurp(folder / "a.h5").size() < 60'000);
+  CHECK(test::slurp(folder / "b.h5").size() > 240'000);
+  const auto plain = read_state(folder / "b.h5");
+  REQUIRE(plain.ok());
+  CHECK(plain->digests.state == digests(state).state);
+  CHECK(plain->state[0].tensor.shape() == Shape{300, 200});
+}
+
 TEST_CASE("a file that exists is only replaced when asked") {
   const Folder folder;
   test::spill(folder / "a.h5", "mine");

@@ -266,21 +266,24 @@ TEST_CASE("every kind that can be made is made from what it follows from") {
                               market.key(kOperator),
                               {},
                               {}};
-  CHECK(jobs::make_statement(options).error().message == "segment_milliseconds: is missing");
+  Progress progress;
+  const StopFlag stop;
+  const JobContext context{.progress = progress, .stop = stop};
+  CHECK(jobs::make_statement(options, context).error().message == "segment_milliseconds: is missing");
   options.settings = {"segment_milliseconds=51"};
-  CHECK(jobs::make_statement(options).error().message.find("takes 51 ms") != std::string::npos);
+  CHECK(jobs::make_statement(options, context).error().message.find("takes 51 ms") != std::string::npos);
   options.settings = {"segment_milliseconds=50"};
-  const auto assign = jobs::make_statement(options);
+  const auto assign = jobs::make_statement(options, context);
   REQUIRE(assign.ok());
   options.settings.clear();
   CHECK(std::get<Assign>(assign->body).commitment == offer.id);
   CHECK(std::get<Assign>(assign->body).dataset == test::digest("dataset"));
   options.kind = "deposit";
-  const auto money = jobs::make_statement(options);
+  const auto money = jobs::make_statement(options, context);
   REQUIRE(money.ok());
   CHECK(std::get<Deposit>(money->body).account == test::key_id(kSubmitter));
   CHECK(std::get<Deposit>(money->body).amount == 555);
-  CHECK(jobs::make_statement(options)->id != money->id);  // its reference is random
+  CHECK(jobs::make_statement(options, context)->id != money->id);  // its reference is random
   options.kind = "receipt";
-  CHECK(jobs::make_statement(options).error().code == ErrorCode::kUsage);
+  CHECK(jobs::make_statement(options, context).error().code == ErrorCode::kUsage);
 }

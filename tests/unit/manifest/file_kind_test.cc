@@ -23,10 +23,14 @@ TEST_CASE("a file's kind is told by its content") {
   CHECK(words_of("-----BEGIN PUBLIC KEY-----\n") == "a public key");
   CHECK(words_of("-----BEGIN DGX ENCRYPTED PRIVATE KEY-----\n") == "a private key");
   CHECK(words_of("\x89HDF\r\n\x1a\n") == "an HDF5 bundle");
+  CHECK(words_of({"\x10\0\0\0\0\0\0\0{", kMagicBytes}) == "a safetensors file");
+  CHECK(words_of("PK\x03\x04") == "a ZIP archive");
+  CHECK(words_of("PK\x05\x06") == "a ZIP archive");
 }
 
 TEST_CASE("what is nearly a file of ours is none") {
-  for (const char* text : {"", "\n", "{}", "[]", "{\"k\":1}", "{\"sample_ppm\":1,\"other\":2}", "x"}) {
+  for (const char* text :
+       {"", "\n", "{}", "[]", "{\"k\":1}", "{\"sample_ppm\":1,\"other\":2}", "x", "{\"a\":1}{{{{"}) {
     CAPTURE(text);
     CHECK(recognise(text).kind == FileKind::kOther);
   }

@@ -33,6 +33,10 @@ inline constexpr std::uint64_t kMaxTensorBytes = std::uint64_t{1} << 36;
 /// finds every flipped bit of the logical content; with kNothing none, which suits callers that hash anyway.
 enum class Check { kNothing, kDigests };
 
+/// The way in which a writer stores large tensors: in compressed chunks, or as they are, so that programs
+/// which do not have dgx's filter can read them.
+enum class Storage { kCompressed, kPlain };
+
 /// Resources for reading and writing numbers: worker threads (0: as many as the process may use); the most
 /// bytes of numbers one read may allocate, for callers who know what they expect; and the size from which a
 /// dataset's field is kept in a file (core/bulk.h).

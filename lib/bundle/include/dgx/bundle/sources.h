@@ -45,9 +45,6 @@ struct Samples {
 [[nodiscard]] Result<BulkTensor> read_hdf5(const std::string& file, const std::string& path,
                                            const Reading& reading = {});
 
-/// A safetensors file of weights: its tensors by name, F32, I64 and U8; other element types are refused by
-/// name. Every byte must belong to one tensor.
-[[nodiscard]] Result<State> read_safetensors(const std::string& path);
 /// One tensor of a safetensors file by its name: F64, F32, F16, BF16, I64, I32, I16, I8, U32, U16, U8, BOOL.
 /// The others may be of any type.
 [[nodiscard]] Result<BulkTensor> read_safetensor(const std::string& path, const std::string& name,

@@ -21,10 +21,10 @@ using merkle::StateDigests;
 /// believed. The same state gives the same bytes. kMalformed as digests_of; errors of AtomicFile; kIo, and
 /// then nothing is left behind.
 [[nodiscard]] Status write_state(AtomicFile target, const State& state, const StateDigests& digests,
-                                 Effort effort = {});
+                                 Effort effort = {}, Storage storage = Storage::kCompressed);
 /// To a target that was not created before the work.
 [[nodiscard]] Status write_state(const std::string& path, const State& state, const StateDigests& digests,
-                                 Clobber clobber, Effort effort = {});
+                                 Clobber clobber, Effort effort = {}, Storage storage = Storage::kCompressed);
 
 /// A state with the digests stated in its file, which `check` may have recomputed.
 struct StoredState {

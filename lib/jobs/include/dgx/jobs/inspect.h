@@ -32,8 +32,11 @@ struct Description {
 enum class Recompute { kNo, kYes };
 
 /// Describes a dataset, state, sample or trace bundle, a run's folder, a signed statement or several (one a
-/// line), a step program, a ledger, PROOF.states, VERDICT.rows.jsonl, a shard, an unsigned policy, or a key
-/// (of a private key only its id). The content decides, not the name. "-" is standard input (no bundle).
+/// line), a step program, a ledger, PROOF.states, VERDICT.rows.jsonl, a shard, an unsigned policy, a key (of
+/// a private key only its id), a model (safetensors, or NPZ as dgx writes it), COMMIT.secret (not the secret
+/// itself), COMMIT.revealed, RUN/log.csv, RUN/validation.csv, RUN/resume.losses, or the folder of a dispute's
+/// notes. The content decides, not the name, but for *.states, *.losses, *.secret and *.revealed, which have
+/// no form of their own. "-" is standard input (no bundle, no model).
 ///
 /// Statements' signatures are always checked. With Recompute::kYes every digest in the file, and every digest
 /// by which a statement binds a file next to it, is recomputed: kMalformed at the first that does not agree.
@@ -60,7 +63,7 @@ struct Comparison {
 struct ExportOptions {
   std::string from;                  ///< a run, or a state bundle
   std::optional<std::int64_t> step;  ///< the checkpoint at this step; none: the last
-  std::string output;                ///< MODEL.safetensors or MODEL.npz
+  std::string output;                ///< MODEL.safetensors, MODEL.npz or STATE.h5
 };
 struct ExportResult {
   std::int64_t step = 0;
@@ -69,8 +72,10 @@ struct ExportResult {
   std::int64_t numbers = 0;
 };
 
-/// Writes the `model/` entries of a state, without that prefix, for other programs to load. kUsage: an output
-/// with another extension, or a run without a checkpoint at `step`; kMissing: that checkpoint was not kept.
+/// Writes a state for other programs to load: as .safetensors or .npz its `model/` entries, without that
+/// prefix, and what check_model() needs; as .h5 all of it, a state bundle without compression. kUsage: an
+/// output with another extension, or a run without a checkpoint at `step`; kMissing: that checkpoint was not
+/// kept.
 [[nodiscard]] Result<ExportResult> export_model(const ExportOptions& options, const JobContext& context);
 
 }  // namespace dgx::jobs

@@ -10,6 +10,7 @@
 
 #include "dgx/core/bytes.h"
 #include "dgx/core/files.h"
+#include "dgx/core/job_context.h"
 #include "dgx/core/result.h"
 #include "dgx/jobs/key.h"
 #include "dgx/ledger/ledger.h"
@@ -56,7 +57,7 @@ struct LedgerWriter {
   std::size_t most_bytes = ledger::kMaxLedgerBytes;  ///< limit of each of the ledger's files
   std::optional<std::string> store = {};  ///< folder that append fetches openings, deliveries and chunks from
   int threads = 1;
-  LockWait wait = {};  ///< for another process that writes the ledger
+  LockWait wait = {};          ///< for another process that writes the ledger
   bool skip_existing = false;  ///< for init_ledger()
 };
 
@@ -74,15 +75,18 @@ struct MakeStatement {
   /// FIELD=VALUE each; a setting may override a field that follows from task and statement.
   std::vector<std::string> settings;
   KeyFile key;
-  std::optional<std::string> trust;  ///< keys whose signatures on task and statement are accepted
   /// For an assign: the signer's profile, which gives the time of the longest segment.
   std::optional<std::string> profile;
+  /// For a delivery: what was received. It must be the final state of the proof (compare_model).
+  std::optional<std::string> model;
 };
 /// The kinds that no other program makes, sorted.
 [[nodiscard]] std::vector<std::string> makeable_kinds();
 /// Signs a statement. kUsage names the field that is missing, unknown or out of range; kMalformed if the
-/// statement it answers is of another kind or task.
-[[nodiscard]] Result<manifest::Signed<manifest::Body>> make_statement(const MakeStatement& options);
+/// statement it answers is of another kind or task, or the model is not the proof's;
+/// kUnauthorised if context.trust does not name the signer of the task or of that statement.
+[[nodiscard]] Result<manifest::Signed<manifest::Body>> make_statement(const MakeStatement& options,
+                                                                      const JobContext& context);
 
 /// A statement that has just been logged.
 struct Logged {

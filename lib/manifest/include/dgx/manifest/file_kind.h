@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -19,6 +20,8 @@ enum class FileKind {
   kPublicKey,
   kPrivateKey,
   kHdf5,
+  kSafetensors,
+  kZip,  ///< an .npz archive, or any other
   kOther,
 };
 
@@ -31,6 +34,9 @@ struct Recognised {
   /// "a task statement", "a policy", "a step program"; "a file of another kind" for kOther.
   [[nodiscard]] std::string words() const;
 };
+
+/// The bytes from a file's start by which the kinds that are not text are told: kHdf5, kSafetensors, kZip.
+inline constexpr std::size_t kMagicBytes = 9;
 
 /// Tells a file's kind by its content, of which the first line is enough; for a policy, all is needed.
 [[nodiscard]] Recognised recognise(std::string_view content);
