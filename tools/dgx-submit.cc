@@ -17,9 +17,12 @@ void declare_task(cli::Command& command, jobs::SubmitOptions& options, cli::Need
     }
   };
   add("--data", "DATA.h5", options.data, "dataset bundle, from dgx-pack");
-  add("--model", "SPEC|FILE.pt", options.model,
-      "mlp:784-256-128-10 | resnet20 | gpt:layers=6,width=384,heads=6, or a TorchScript file");
+  add("--model", "SPEC|FILE", options.model,
+      "mlp:784-256-128-10 | resnet20 | gpt:layers=6,width=384,heads=6, or a file: torch.export (.pt2) or "
+      "TorchScript (.pt)");
   command.suggest({"mlp:784-256-128-10", "resnet20", "gpt:layers=6,width=384,heads=6"});
+  command.option("--eval-model", "FILE.pt2", options.evaluation_model,
+                 "the same model, exported after model.eval(): how it computes in evaluation");
   add("--loss", "LOSS", options.loss,
       "cross-entropy[:label-smoothing=0.1,ignore=255,weights=1/2/0.5] or mse");
   command.suggest({"cross-entropy", "mse"});
@@ -36,8 +39,7 @@ void declare_task(cli::Command& command, jobs::SubmitOptions& options, cli::Need
   command.option("--clip-norm", "X", options.clip_norm, "bound on the gradients' global norm");
   command.option("--checkpoint-every", "N", options.checkpoint_every,
                  "steps per segment (default: at least 100 segments, if that adds at most 1 % to the work)");
-  command.choice("--input", {"auto", "f32", "i64"}, options.input,
-                 "element type that a TorchScript file takes");
+  command.choice("--input", {"auto", "f32", "i64"}, options.input, "element type that a model file takes");
   command.option("--init", "STATE", options.init,
                  "start from these weights: a run, a checkpoint or a .safetensors file");
   command.option("--parent", "PROOF.json", options.parent, "continue a proved run (a later version)");

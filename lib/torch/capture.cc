@@ -95,7 +95,7 @@ Status run_backward(const CaptureRequest& request, const Model& model, const at:
                     Recorder& recorder, CapturedGraph& graph) {
   if (output.scalar_type() != at::kFloat) {
     return usage_error(fmt::format("{}: forward() returns a tensor of {}, not float32", request.model,
-                                   c10::toString(output.scalar_type())));
+                                   dtype_name(output.scalar_type())));
   }
   if (!output.requires_grad()) {
     return usage_error(
@@ -200,7 +200,9 @@ Result<CapturedGraph> load_and_capture(const CaptureRequest& request) {
     DGX_TRY(const Model model, load_model(request));
     return capture_model(request, model);
   } catch (const std::exception& thrown) {
-    return malformed(fmt::format("{}: is not a TorchScript file: {}", request.model, message_of(thrown)));
+    return malformed(
+        fmt::format("{}: is no model that libtorch reads: {}", request.model, message_of(thrown)),
+        "torch.export.save(torch.export.export(model.train(), (x,)), \"net.pt2\") writes one");
   }
 }
 

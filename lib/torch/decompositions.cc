@@ -284,6 +284,17 @@ bool bicubic_by_lists(Stack& stack) {
   return true;
 }
 
+/// libtorch's one_hot reads the tensor's numbers, so it is refused by name where it has to count the classes.
+bool one_hot(Stack& stack) {
+  const std::int64_t classes = torch::jit::peek(stack, 1, 2).toInt();
+  const at::Tensor self = torch::jit::peek(stack, 0, 2).toTensor();
+  if (classes < 1) return false;
+  torch::jit::drop(stack, 2);
+  const at::Tensor numbers = at::arange(classes, at::TensorOptions(at::kLong));
+  torch::jit::push(stack, at::eq(self.unsqueeze(-1), numbers).to(at::kLong));
+  return true;
+}
+
 constexpr Decomposition kDecompositions[] = {{"aten::logcumsumexp", "", &logcumsumexp},
                                              {"aten::cdist", "", &cdist},
                                              {"aten::bucketize", "Tensor", &bucketize},
@@ -295,7 +306,8 @@ constexpr Decomposition kDecompositions[] = {{"aten::logcumsumexp", "", &logcums
                                              {"aten::affine_grid_generator", "", &affine_grid},
                                              {"aten::grid_sampler", "", &grid_sampler},
                                              {"aten::upsample_bicubic2d", "", &bicubic},
-                                             {"aten::upsample_bicubic2d", "vec", &bicubic_by_lists}};
+                                             {"aten::upsample_bicubic2d", "vec", &bicubic_by_lists},
+                                             {"aten::one_hot", "", &one_hot}};
 
 }  // namespace
 

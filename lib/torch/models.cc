@@ -18,6 +18,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "archive.h"
+#include "exported.h"
 #include "rewrites.h"
 #include "vetting.h"
 
@@ -167,10 +169,6 @@ Status check_module(const std::string& path, const torch::jit::Module& module) {
 }
 
 Result<Model> load_torchscript(const lowering::CaptureRequest& request) {
-  if (!std::filesystem::is_regular_file(request.model)) {
-    return Error{ErrorCode::kMissing, fmt::format("model '{}': no such file", request.model),
-                 "a built-in model is written mlp:784-256-10, resnet20 or gpt:layers=6"};
-  }
   DGX_CHECK(vet_archive(request.model));
   const auto module =
       std::make_shared<torch::jit::Module>(torch::jit::load(request.model, c10::Device(c10::kCPU)));
@@ -190,6 +188,14 @@ Result<Model> load_torchscript(const lowering::CaptureRequest& request) {
     return output.toTensor();
   };
   return model;
+}
+
+Result<Model> load_file(const lowering::CaptureRequest& request) {
+  if (!std::filesystem::is_regular_file(request.model)) {
+    return Error{ErrorCode::kMissing, fmt::format("model '{}': no such file", request.model),
+                 "a built-in model is written mlp:784-256-10, resnet20 or gpt:layers=6"};
+  }
+  return Archive::is_exported(request.model) ? load_exported(request) : load_torchscript(request);
 }
 
 Result<Model> make_built_in(const lowering::CaptureRequest& request) {
@@ -229,7 +235,7 @@ std::string shape_hint(const Shape& sample) {
 }
 
 Result<Model> load_model(const lowering::CaptureRequest& request) {
-  return program::is_model_spec(request.model) ? make_built_in(request) : load_torchscript(request);
+  return program::is_model_spec(request.model) ? make_built_in(request) : load_file(request);
 }
 
 }  // namespace dgx::torch_bridge

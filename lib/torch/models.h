@@ -41,8 +41,8 @@ at::Tensor add_fixed(std::vector<NamedTensor>& list, std::string name, const at:
                                         const lowering::CaptureRequest& request);
 [[nodiscard]] Result<Model> make_gpt(const program::GptSpec& spec, const lowering::CaptureRequest& request);
 
-/// A built-in model or a TorchScript file, in training or evaluation mode. Errors as for
-/// CaptureBackend::capture; exceptions that libtorch throws while it loads a file pass through.
+/// A built-in model, an archive of torch.export or a TorchScript file, in training or evaluation mode. Errors
+/// as for CaptureBackend::capture; exceptions that libtorch throws while it loads a file pass through.
 [[nodiscard]] Result<Model> load_model(const lowering::CaptureRequest& request);
 
 }  // namespace dgx::torch_bridge

@@ -52,8 +52,6 @@ at::Tensor unwrapped(const at::Tensor& tensor) {
   return functionalization::from_functional_tensor(tensor);
 }
 
-namespace {
-
 std::string dtype_name(at::ScalarType type) {
   switch (type) {
     case at::kFloat: return "float32";
@@ -71,6 +69,8 @@ std::string dtype_name(at::ScalarType type) {
     default: return c10::toString(type);
   }
 }
+
+namespace {
 
 std::string memory_format_name(at::MemoryFormat format) {
   switch (format) {
@@ -260,6 +260,7 @@ void Recorder::refuse(std::string message, std::string hint) {
 
 std::string Recorder::place() const {
   if (const auto node = torch::autograd::get_current_node()) return pass_ + " of " + node->name();
+  if (!line_.empty()) return fmt::format("{} ({})", pass_, line_);
   const auto stack = torch::jit::currentCallstack();
   if (stack.empty()) return pass_;
   const auto& range = stack.front().range;  // of the innermost call; in a saved file, of the generated code

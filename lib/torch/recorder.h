@@ -25,6 +25,9 @@ struct Refusal : std::exception {
 /// functionalisation.
 at::Tensor unwrapped(const at::Tensor& tensor);
 
+/// The name of an element type as Python has it: "float32".
+[[nodiscard]] std::string dtype_name(at::ScalarType type);
+
 /// Records the calls that pass the dispatch key `Fake` while the recorder is alive, on the thread that made
 /// it.
 ///
@@ -68,6 +71,9 @@ class Recorder {
   [[nodiscard]] const std::string& hint() const { return hint_; }
   /// "forward" or "backward": the first word of every place.
   void set_pass(std::string pass) { pass_ = std::move(pass); }
+  /// The user's line of the calls to come, "net.py:9", where the file says it itself: for archives of
+  /// torch.export. Empty: none.
+  void set_line(std::string line) { line_ = std::move(line); }
 
  private:
   struct Known {
@@ -87,6 +93,7 @@ class Recorder {
 
   std::thread::id thread_ = std::this_thread::get_id();
   std::string pass_ = "forward";
+  std::string line_;
   std::string refusal_, hint_;
   std::vector<Known> known_;
   std::vector<lowering::AtenSource> sources_;

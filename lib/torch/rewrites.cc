@@ -36,16 +36,6 @@ Operation made_of_host_numbers(const std::shared_ptr<Operator>& original) {
   };
 }
 
-/// Without a number of classes this is libtorch's one_hot, which reads the tensor's numbers and is refused by
-/// name.
-void one_hot(Stack& stack) {
-  const std::int64_t classes = torch::jit::pop(stack).toInt();
-  const at::Tensor self = torch::jit::pop(stack).toTensor();
-  if (classes < 1) return torch::jit::push(stack, at::one_hot(self, classes));
-  const at::Tensor numbers = at::arange(classes, at::TensorOptions(at::kLong));
-  torch::jit::push(stack, at::eq(self.unsqueeze(-1), numbers).to(at::kLong));
-}
-
 Operator renamed(const Operator& original, const std::string& name, Operation operation) {
   const c10::FunctionSchema& schema = original.schema();
   return Operator(name, schema.overload_name(), schema.arguments(), schema.returns(), std::move(operation),
@@ -65,7 +55,6 @@ Operation decomposed(const std::shared_ptr<Operator>& original, bool (*run)(Stac
 /// The operation that replaces the operator, or an empty one if the operator stays as it is.
 Operation replacement(const std::shared_ptr<Operator>& original) {
   const std::string& name = original->schema().name();
-  if (name == "aten::one_hot") return one_hot;
   for (const Decomposition& each : decompositions()) {
     if (name == each.name && original->schema().overload_name() == each.overload) {
       return decomposed(original, each.run);
@@ -77,7 +66,7 @@ Operation replacement(const std::shared_ptr<Operator>& original) {
 }
 
 std::set<std::string> replaced_names() {
-  std::set<std::string> names = {"aten::tensor", "aten::as_tensor", "aten::one_hot"};
+  std::set<std::string> names = {"aten::tensor", "aten::as_tensor"};
   for (const Decomposition& each : decompositions()) names.emplace(each.name);
   return names;
 }

@@ -168,8 +168,7 @@ bool only_makes_numbers(std::string_view name) {
 
 bool is_decomposed(std::string_view name) {
   const auto all = decompositions();
-  return name == "aten::one_hot" ||
-         std::any_of(all.begin(), all.end(), [&](const Decomposition& d) { return name == d.name; });
+  return std::any_of(all.begin(), all.end(), [&](const Decomposition& d) { return name == d.name; });
 }
 
 /// True if the table has the operator or, for an in-place form, the operator without the underscore:
@@ -203,10 +202,7 @@ bool is_taken(const jit::Node& node) {
   if (!node.kind().is_prim() && !node.kind().is_aten()) return false;
   const c10::FunctionSchema* const schema = node.maybeSchema();
   if (schema != nullptr) {
-    if (const auto op = c10::Dispatcher::singleton().findSchema(schema->operator_name())) {
-      if (takes_storage(*schema)) return false;
-      return is_lowered(name) || is_made_of_others(*op) || asks_numbers(*op) || only_makes_numbers(name);
-    }
+    if (const auto op = c10::Dispatcher::singleton().findSchema(schema->operator_name())) return may_run(*op);
   }
   return !node.hasSideEffects() || is_harmless_effect(node);
 }
@@ -269,10 +265,20 @@ class Walk {
 
 }  // namespace
 
+bool may_run(const c10::OperatorHandle& op) {
+  const std::string& name = op.schema().name();
+  if (!name.starts_with("aten::") && !name.starts_with("prim::")) return false;
+  if (takes_storage(op.schema())) return false;
+  return is_lowered(name) || is_made_of_others(op) || asks_numbers(op) || only_makes_numbers(name);
+}
+
 Status vet_archive(const std::string& path) {
   caffe2::serialize::PyTorchStreamReader reader(path);
   if (!reader.hasRecord("data.pkl") || !reader.hasRecord("constants.pkl")) {
-    return malformed(path + ": is not a TorchScript file in the current format");
+    return malformed(
+        path + (reader.hasRecord("data.pkl") ? ": is a file of torch.save, which holds no program"
+                                             : ": is no archive of torch.export or TorchScript"),
+        "torch.export.save(torch.export.export(model.train(), (x,)), \"net.pt2\") writes one");
   }
   for (const std::string& name : reader.getAllRecords()) {
     const bool is_code = name.ends_with(".py");

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <ATen/core/dispatch/Dispatcher.h>
+
 #include <string>
 
 #include "dgx/core/result.h"
@@ -25,5 +27,8 @@ namespace dgx::torch_bridge {
 
 /// kUsage, naming operator and place, if forward() could run an operator that a program cannot hold.
 [[nodiscard]] Status vet_operators(const std::string& path, const torch::jit::Module& module);
+
+/// True if the operator may be run, by the rule above.
+[[nodiscard]] bool may_run(const c10::OperatorHandle& op);
 
 }  // namespace dgx::torch_bridge

@@ -91,7 +91,7 @@ class Forger {
 
  private:
   [[nodiscard]] manifest::Verdict judged(const JobContext& context) const {
-    jobs::Logged nowhere;
+    jobs::LogEvidence nowhere;
     nowhere.unlogged = true;
     must(jobs::reveal_beacon({task_.at("commit.json"), task_.at("proof.json"), task_.at("task.json"), nowhere,
                               task_.key("verifier"), task_.at("beacon.json")},

@@ -105,9 +105,9 @@ void check(const Result<bundle::Samples>& samples) {
 
 void check(const Result<bundle::Image>& image) {
   if (!image.ok()) return;
-  fuzz::require(
-      image->height * image->width * image->channels == static_cast<std::int64_t>(image->pixels.size()),
-      "an image has its pixels");
+  fuzz::require(image->size.height * image->size.width * image->size.channels ==
+                    static_cast<std::int64_t>(image->pixels.size()),
+                "an image has its pixels");
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "dgx/jobs/submit.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <sstream>
@@ -8,6 +10,7 @@
 #include "dgx/bundle/dataset.h"
 #include "dgx/bundle/state.h"
 #include "dgx/core/checked.h"
+#include "dgx/core/text.h"
 #include "dgx/jobs/ledger_name.h"
 #include "dgx/jobs/task_files.h"
 #include "dgx/kernels/order.h"
@@ -193,7 +196,7 @@ Status check_labels(const bundle::Dataset& data, const lowering::CapturedGraph& 
   return {};
 }
 
-/// The type that forward() takes: a built-in model fixes it; for a TorchScript file i64 where x is i64 and
+/// The type that forward() takes: a built-in model fixes it; for a model file i64 where x is i64 and
 /// unscaled.
 Result<DType> input_type(const SubmitOptions& options, const Parsed& parsed,
                          const lowering::TrainingRecipe& recipe) {
@@ -204,17 +207,51 @@ Result<DType> input_type(const SubmitOptions& options, const Parsed& parsed,
   return recipe.x.dtype == DType::kI64 && !is_scaled ? DType::kI64 : DType::kF32;
 }
 
-Result<lowering::CapturedGraph> capture(const Parsed& parsed, const lowering::TrainingRecipe& recipe,
-                                        DType input, bool training) {
+Result<lowering::CapturedGraph> capture(const Parsed& parsed, const std::string& model,
+                                        const lowering::TrainingRecipe& recipe, DType input, bool training) {
   DGX_TRY(lowering::CaptureBackend* const backend, open_torch_module());
   Shape shape = recipe.x.sample_shape;
   shape.insert(shape.begin(), recipe.batch);
-  auto graph = backend->capture({parsed.model, shape, input, training});
+  auto graph = backend->capture({model, shape, input, training});
   if (graph.ok() || parsed.built_in || input != DType::kF32 || recipe.x.dtype == DType::kF32) return graph;
   Error error = std::move(graph).error();
-  if (error.code == ErrorCode::kMalformed && error.hint.empty())
+  const bool ran = error.message.find("forward() of input") != std::string::npos;
+  if (error.code == ErrorCode::kMalformed && error.hint.empty() && ran)
     error.hint = "use --input i64 if forward() takes tokens";
   return error;
+}
+
+/// kUsage if a graph for evaluation has parameters or buffers that the one for training does not have: then
+/// it is of another model.
+Status check_same_model(const SubmitOptions& options, const lowering::CapturedGraph& training,
+                        const lowering::CapturedGraph& evaluation) {
+  using Kind = lowering::AtenSource::Kind;
+  for (const lowering::AtenSource& source : evaluation.sources) {
+    if (source.kind == Kind::kConstant) continue;
+    const auto same = std::ranges::find_if(training.sources, [&](const lowering::AtenSource& each) {
+      return each.kind == source.kind && each.name == source.name;
+    });
+    if (same != training.sources.end() && same->value.shape() == source.value.shape() &&
+        same->value.dtype() == source.value.dtype())
+      continue;
+    return usage_error(
+        fmt::format("--eval-model {}: has {} of shape {}, {} has {}", *options.evaluation_model,
+                    printable(source.name), to_string(source.value.shape()), options.model,
+                    same == training.sources.end() ? "none" : to_string(same->value.shape())),
+        "export both from one model: model.train(), then model.eval()");
+  }
+  return {};
+}
+
+/// The graph for evaluation, of the model itself or of the file that --eval-model names.
+Result<lowering::CapturedGraph> capture_evaluation(const SubmitOptions& options, const Parsed& parsed,
+                                                   const lowering::TrainingRecipe& recipe, DType input,
+                                                   const lowering::CapturedGraph& training) {
+  if (!options.evaluation_model) return capture(parsed, parsed.model, recipe, input, false);
+  if (parsed.built_in) return usage_error("--eval-model goes with a model file, not with a built-in model");
+  DGX_TRY(auto graph, capture(parsed, *options.evaluation_model, recipe, input, false));
+  DGX_CHECK(check_same_model(options, training, graph));
+  return graph;
 }
 
 Status check_numbers(const SubmitOptions& options) {
@@ -278,9 +315,9 @@ Result<Draft> draft(const SubmitOptions& options, const JobContext& context) {
     parsed.model = program::print_model_spec(*parsed.built_in);
   }
   DGX_TRY(const DType taken, input_type(options, parsed, recipe));
-  DGX_TRY(const auto training, capture(parsed, recipe, taken, true));
+  DGX_TRY(const auto training, capture(parsed, parsed.model, recipe, taken, true));
   DGX_CHECK(check_labels(data, training, parsed.loss, recipe.batch));
-  DGX_TRY(const auto forward, capture(parsed, recipe, taken, false));
+  DGX_TRY(const auto forward, capture_evaluation(options, parsed, recipe, taken, training));
   DGX_TRY(const program::Program step, lowering::lower_training_step(training, recipe));
   DGX_TRY(const program::Program evaluation, lowering::lower_evaluation(forward, recipe));
 

@@ -1,7 +1,10 @@
 #include "dgx/core/json.h"
 
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <random>
+
+#include "dgx/core/json_document.h"
 
 namespace dgx::json {
 namespace {
@@ -185,6 +188,42 @@ TEST_CASE("the first error of the fields is the one reported") {
           in.fail("q", "is odd");
         }) == "thing: n: is 9, must be 0 to 1");
   CHECK(fields_error("{}", [](Fields& in) { in.fail("q", "is odd"); }) == "thing: q: is odd");
+}
+
+TEST_CASE("a document of others has null, floats, any key, and integers of 64 bits") {
+  const auto root = parse_document(
+      R"({"n":null,"f":-1.5e-3,"é":[9223372036854775807,-9223372036854775808],"\n":"\u0000","z":-0.0})", {});
+  REQUIRE(root.ok());
+  CHECK(root->find("n")->is_null());
+  CHECK(*root->find("f")->as_float() == -1.5e-3);
+  const auto& list = *root->find("\xC3\xA9")->as_array();
+  CHECK(*list[0].as_int() == std::numeric_limits<std::int64_t>::max());
+  CHECK(*list[1].as_int() == std::numeric_limits<std::int64_t>::min());
+  CHECK(*root->find("\n")->as_string() == std::string(1, '\0'));
+  CHECK(std::signbit(*root->find("z")->as_float()));
+  CHECK(root->find("absent") == nullptr);
+  CHECK(list[0].find("n") == nullptr);
+  CHECK(list[0].as_float() == nullptr);
+  CHECK(list[0].type_name() == "integer");
+}
+
+TEST_CASE("what no document may have is refused with its position") {
+  const auto [text, message] = GENERATE(table<std::string, std::string>({
+      {"[9223372036854775808]", "json: integer beyond 64 bits before byte 21"},
+      {"-9223372036854775809", "json: integer beyond 64 bits before byte 20"},
+      {"[1e999]", "json: number overflow parsing '1e999' at byte 5"},
+      {"{\"a\":1,\"a\":2}", "json: duplicate key \"a\" before byte 10"},
+      {"[[[[[]]]]]", "json: deeper than 4 before byte 5"},
+      {"[1,2,3,4,5,6,7,8,9,10,11,12]", "json: 28 bytes, at most 24 allowed"},
+      {"{}{}", "json: syntax error while parsing value - unexpected '{'; expected end of input at byte 2"},
+      {"[NaN]", "json: syntax error while parsing value - invalid literal at byte 1"},
+      {"\xEF\xBB\xBF{}", "json: byte-order mark at byte 0"},
+  }));
+  CAPTURE(text);
+  const auto value = parse_document(text, {24, 4});
+  REQUIRE_FALSE(value.ok());
+  CHECK(value.error().code == ErrorCode::kMalformed);
+  CHECK(value.error().message == message);
 }
 
 }  // namespace

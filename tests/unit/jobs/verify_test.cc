@@ -44,7 +44,7 @@ void commit(const SmallTask& task) {
 
 void reveal(const SmallTask& task, const std::string& proof) {
   must(run_job([&](const JobContext& context) {
-    jobs::Logged nowhere;
+    jobs::LogEvidence nowhere;
     nowhere.unlogged = true;
     return jobs::reveal_beacon({task.at("commit.json"), task.at(proof), task.at("task.json"), nowhere,
                                 task.key("verifier"), task.at("beacon.json")},

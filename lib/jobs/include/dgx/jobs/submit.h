@@ -16,8 +16,10 @@ namespace dgx::jobs {
 /// dgx-submit(1).
 struct SubmitOptions {
   std::string data;
-  std::string model;  ///< a spec, or the path of a TorchScript file
-  std::string loss;   ///< a spec; its weights may be a file of numbers
+  std::string model;  ///< a spec, or the path of an archive of torch.export or a TorchScript file
+  /// An archive of the same model, exported for evaluation. Unless given, `model` serves for both.
+  std::optional<std::string> evaluation_model;
+  std::string loss;  ///< a spec; its weights may be a file of numbers
   std::string optimizer;
   std::int64_t batch = 0;
   std::optional<std::int64_t> epochs;
@@ -26,7 +28,7 @@ struct SubmitOptions {
   std::string schedule = "constant";
   std::optional<double> clip_norm;
   std::optional<std::int64_t> checkpoint_every;
-  std::string input = "auto";       ///< f32, i64 or auto: the type that a TorchScript file's forward() takes
+  std::string input = "auto";       ///< f32, i64 or auto: the type that forward() of a model file takes
   std::optional<std::string> init;  ///< a run, a checkpoint bundle or a .safetensors file
   std::optional<std::string> parent;
   std::string numerics = "exact";
@@ -50,7 +52,7 @@ struct SubmitResult {
 };
 
 /// Captures one step of the model on this dataset, lowers it, and writes TASK.program.jsonl, TASK.eval.jsonl,
-/// TASK.init.h5 (for weights that do not come from the seed: a TorchScript file's or `init`) and, last, the
+/// TASK.init.h5 (for weights that do not come from the seed: those of a model file or `init`) and, last, the
 /// signed TASK.json.
 ///
 /// kUsage: an invalid spec, an op without an exact lowering (by name and place), fields that do not fit the

@@ -74,7 +74,7 @@ struct CapturedGraph {
 };
 
 struct CaptureRequest {
-  std::string model;                ///< "mlp:784-256-128-10" or the path of a TorchScript file
+  std::string model;                ///< "mlp:784-256-128-10", or a file
   Shape input_shape;                ///< shape of one batch, batch first
   DType input_dtype = DType::kF32;  ///< i64 for token models
   bool training = true;             ///< false: evaluation mode, forward only
@@ -84,8 +84,9 @@ struct CaptureRequest {
 class CaptureBackend {
  public:
   virtual ~CaptureBackend() = default;
-  /// kMissing: no such file. kMalformed: not a TorchScript file, or forward() failed (libtorch's message).
-  /// kUsage: an op, dtype or shape that cannot be captured, by name and place.
+  /// kMissing: no such file. kMalformed: neither an archive of torch.export nor a TorchScript file, or
+  /// forward() failed (libtorch's message). kUsage: an op, dtype or shape that cannot be captured, by name
+  /// and place.
   [[nodiscard]] virtual Result<CapturedGraph> capture(const CaptureRequest& request) = 0;
   /// libtorch's version, for example "2.11.0".
   [[nodiscard]] virtual std::string version() const = 0;
