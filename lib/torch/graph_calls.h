@@ -18,7 +18,7 @@ namespace dgx::torch_bridge {
 /// that does not exist.
 using IntegerFunction = std::optional<std::int64_t> (*)(std::int64_t a, std::int64_t b);
 
-/// What a call's target names.
+/// The function that a call's target names.
 struct Callee {
   enum class Kind {
     kOperator,   ///< `op`, which may run (vetting.h)

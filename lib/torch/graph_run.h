@@ -13,7 +13,7 @@
 /// The calls of a torch.export graph, given to libtorch's dispatcher one by one.
 namespace dgx::torch_bridge {
 
-/// What a file gets wrong about its own names and types while it runs; becomes kMalformed.
+/// An error of a file in its own names and types, found while it runs; becomes kMalformed.
 struct Misfit : std::exception {
   explicit Misfit(std::string what) : text(std::move(what)) {}
   [[nodiscard]] const char* what() const noexcept override { return text.c_str(); }

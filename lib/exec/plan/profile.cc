@@ -28,7 +28,7 @@ double bytes_of_operation(const Operation& operation, const program::Program& pr
   return bytes;
 }
 
-/// What stands in a form's parentheses: "2048×384×1536"; with commas between, if there are several:
+/// The sizes in a form's parentheses: "2048×384×1536"; with commas between, if there are several:
 /// "2 operations, 2048×384×1536".
 std::string bare(std::string_view form) {
   std::string out;

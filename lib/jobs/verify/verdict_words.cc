@@ -17,7 +17,7 @@ constexpr std::int64_t kMillion = 1'000'000;
 /// The part of the segments that `--max-miss` speaks of: the 10 % of every verdict's chances.
 constexpr std::int64_t kTenthPpm = 100'000;
 
-/// How many of the segments were replayed, with a percentage that never says more than that.
+/// The words for the number of replayed segments, with a percentage that never says more than that.
 std::string share_replayed(std::int64_t replayed, std::int64_t segments) {
   if (replayed == segments)
     return segments == 1 ? "the only segment replayed" : fmt::format("all {} segments replayed", segments);

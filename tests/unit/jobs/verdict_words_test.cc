@@ -59,7 +59,7 @@ TEST_CASE("a verdict that states better chances than its counts give is not beli
   verdict.miss_probability = {"0", "0", "0"};
   CHECK(words_of(verdict) == words);
   CHECK_FALSE(judge_miss(verdict, 0.5).enough);
-  // That of a proof that diverged counts the diverging step in neither number.
+  // The chance of a proof that diverged counts the diverging step in neither number.
   verdict.miss_probability = protocol::miss_probabilities(23, 1);
   CHECK(
       words_of_miss(verdict) ==

@@ -16,17 +16,17 @@ namespace dgx::jobs {
 /// "more than 99 times in 100".
 [[nodiscard]] std::string times_in_100(std::string_view chance);
 
-/// What an acceptance would have missed: "a solver who cheated in one segment goes unnoticed 92 times in 100,
-/// in 10 % of them 84 times in 100". The chances are those that follow from the verdict's counts, whatever it
-/// states: only a ledger refuses a verdict that states others.
+/// The words for the cheats that an acceptance would have missed: "a solver who cheated in one segment goes
+/// unnoticed 92 times in 100, in 10 % of them 84 times in 100". The chances are those that follow from the
+/// verdict's counts, whatever it states: only a ledger refuses a verdict that states others.
 [[nodiscard]] std::string words_of_miss(const manifest::Verdict& verdict);
 
-/// What a verdict says, in one line, the outcome first: how much was replayed and, for an acceptance, what
+/// A verdict in one line, the outcome first: how much was replayed and, for an acceptance, what
 /// that would have missed: "accepted: 2 of 24 segments replayed (8 %); a solver who …".
 [[nodiscard]] std::string words_of(const manifest::Verdict& verdict);
 
-/// Whether what was replayed, or would be, is enough for a reader who accepts to miss a cheat on 10 % of the
-/// segments with a chance of at most `most` (--max-miss).
+/// The judgement whether a replay, done or planned, is enough for a reader who accepts to miss a cheat on 10
+/// % of the segments with a chance of at most `most` (--max-miss).
 struct Sufficiency {
   bool enough = false;
   std::int64_t needed = 0;  ///< the fewest segments that are, replayed as a draw
