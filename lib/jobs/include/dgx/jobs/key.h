@@ -37,8 +37,8 @@ struct NewPassphrase {
 };
 
 struct NewKey {
-  std::string name;          ///< NAME.pem and NAME.pub.pem are written
-  NewPassphrase passphrase;  ///< encrypt the private key
+  std::string name;            ///< NAME.pem and NAME.pub.pem are written
+  NewPassphrase passphrase;    ///< encrypt the private key
   bool skip_existing = false;  ///< a complete pair is left as it is, and is the result
 };
 struct NewKeyResult {
