@@ -163,13 +163,23 @@ std::string temporary_name(const std::string& target) {
   return fmt::format("{}/.{}.{}.{}.tmp", folder_of(target), name, ::getpid(), counter++);
 }
 
-Result<std::string> create_temporary(const std::string& target, unsigned mode) {
+struct Temporary {
+  std::string path;
+  std::size_t slot;
+};
+
+/// Creates an empty temporary file for a target. It is noted before it exists, so that no signal leaves it.
+Result<Temporary> create_temporary(const std::string& target, unsigned mode) {
   constexpr int kAttempts = 100;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     const std::string name = temporary_name(target);
+    const std::size_t slot = note_temporary(name);
     const Descriptor file = open_to_write(name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode);
-    if (file.valid()) return name;
-    if (errno != EEXIST) return creation_error(target);
+    if (file.valid()) return Temporary{name, slot};
+    const int error = errno;
+    forget_temporary(slot);
+    errno = error;
+    if (error != EEXIST) return creation_error(target);
   }
   return creation_error(target);
 }
@@ -250,15 +260,12 @@ Result<AtomicFile> AtomicFile::create(const std::string& target, Clobber clobber
     errno = EISDIR;
     return creation_error(target);
   }
-  DGX_TRY(std::string temporary, create_temporary(target, mode));
-  return AtomicFile(target, std::move(temporary), clobber);
+  DGX_TRY(Temporary temporary, create_temporary(target, mode));
+  return AtomicFile(target, std::move(temporary.path), temporary.slot, clobber);
 }
 
-AtomicFile::AtomicFile(std::string target, std::string temporary, Clobber clobber)
-    : target_(std::move(target)),
-      temporary_(std::move(temporary)),
-      clobber_(clobber),
-      slot_(note_temporary(temporary_)) {}
+AtomicFile::AtomicFile(std::string target, std::string temporary, std::size_t slot, Clobber clobber)
+    : target_(std::move(target)), temporary_(std::move(temporary)), clobber_(clobber), slot_(slot) {}
 
 AtomicFile::AtomicFile(AtomicFile&& other) noexcept
     : target_(std::move(other.target_)),

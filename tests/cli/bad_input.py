@@ -15,7 +15,7 @@ import subprocess
 import tempfile
 import time
 
-from refusals import (BIN, CANNOT_CREATE, DONE, INTERNAL, INTERRUPTED, IO, LOCKED, MALFORMED, MISSING, NOBODY, OPTIONS, UNAUTHORISED, USAGE, call, check, disk_of, finishes,
+from refusals import (BIN, CANNOT_CREATE, DONE, INTERNAL, INTERRUPTED, IO, LOCKED, MALFORMED, MISSING, NOBODY, NOT_ALLOWED, OPTIONS, UNAUTHORISED, USAGE, call, check, disk_of, finishes,
                       flipped, read, refused, run_tests, snapshot, train, write, tasks)
 
 
@@ -179,7 +179,7 @@ def test_runs():
     write(f"run/{last}", checkpoint)
     refused(MALFORMED, "run", *train("run", "--drill", "segment=2,lazy"))
     refused(MALFORMED, "run", "dgx-prove", "quickstart.json", "run", "--key", "stranger.pem", "-o", "proof.json")
-    refused(USAGE, "run", "dgx-prove", "small.json", "run", "--key", "stranger.pem", "-o", "proof.json")
+    refused(NOT_ALLOWED, "run", "dgx-prove", "small.json", "run", "--key", "stranger.pem", "-o", "proof.json")
     shutil.copytree("run", "copy")
     finishes("copy", "after the damage was undone")
     shutil.rmtree("copy")
@@ -335,7 +335,7 @@ def test_no_progress():
 def proved():
     """A finished run, its proof and a verification of all segments: what the tests below interrupt."""
     finishes("whole", "alone")
-    tasks.run(BIN, "dgx-prove", "small.json", "whole", "--key", "stranger.pem", "-o", "proof.json")
+    tasks.run(BIN, "dgx-prove", "small.json", "whole", "--key", "stranger.pem", "-o", "proof.json", "--force")
     return ["dgx-verify", "small.json", "proof.json", "--from", "whole", "--data", "small.h5", "--all", "--key", "stranger.pem", "--threads", "1", "--isa",
             "scalar"]
 

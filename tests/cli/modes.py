@@ -3,6 +3,7 @@
 The command line alone decides, so no file that it names has to exist.
 """
 
+import json
 import sys
 
 import refusals
@@ -55,7 +56,8 @@ VALUES = (
 
 def refuses(words, message):
     done = call(*words)
-    check(done.returncode == USAGE and f"{words[0]}: error: {message}\n" in done.stderr, f"{' '.join(words)}: exit {done.returncode}: {done.stderr}")
+    said = json.loads(done.stderr)["error"] + "\n" if "--json" in words else done.stderr
+    check(done.returncode == USAGE and f"{message}\n" in said, f"{' '.join(words)}: exit {done.returncode}: {done.stderr}")
 
 
 count = 0

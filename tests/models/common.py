@@ -257,8 +257,8 @@ def check_found(bench, line, element, bit):
     at = (told["step"], told["value"]["number"], told["element"])
     check(at == (2, line["v"], element), f"a fault in value {line['v']} ({line['k']}), element {element}: found at {at}")
     scalar = told["scalar"]
-    check(scalar["ours"] == scalar["result"], f"value {line['v']}: recomputing gives {scalar['result']}, the honest run has {scalar['ours']}")
-    flipped = int(scalar["ours"], 16) ^ int(scalar["theirs"], 16)
+    check(scalar["ours_hex"] == scalar["result_hex"], f"value {line['v']}: recomputing gives {scalar['result_hex']}, the honest run has {scalar['ours_hex']}")
+    flipped = int(scalar["ours_hex"], 16) ^ int(scalar["theirs_hex"], 16)
     check(flipped == 1 << bit, f"value {line['v']}: bits {flipped:#x} of {scalar['operation']} differ, one was flipped")
 
 

@@ -279,6 +279,7 @@ TEST_CASE("every kind that can be made is made from what it follows from") {
   CHECK(std::get<Assign>(assign->body).commitment == offer.id);
   CHECK(std::get<Assign>(assign->body).dataset == test::digest("dataset"));
   options.kind = "deposit";
+  options.about_path.reset();
   const auto money = jobs::make_statement(options, context);
   REQUIRE(money.ok());
   CHECK(std::get<Deposit>(money->body).account == test::key_id(kSubmitter));

@@ -57,7 +57,7 @@ class AtomicFile {
   [[nodiscard]] Status commit();
 
  private:
-  AtomicFile(std::string target, std::string temporary, Clobber clobber);
+  AtomicFile(std::string target, std::string temporary, std::size_t slot, Clobber clobber);
   std::string target_;
   std::string temporary_;
   Clobber clobber_;
