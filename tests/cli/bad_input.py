@@ -439,7 +439,11 @@ def test_proofs():
         write("bad.states", bad)
         refused(MALFORMED, "bad.states", *verify)
     os.remove("bad.states")
+    os.mkdir("away")  # beside the proof it would be known by its root
+    os.rename("proof.states", "away/proof.states")
     refused(MISSING, "bad.states", *verify)
+    os.rename("away/proof.states", "proof.states")
+    os.rmdir("away")
     os.remove("bad.json")
     trace = ["dgx-bisect", "trace", "small.json", "--from", "whole", "--segment", "3", "--data", "small.h5", "-o"]
     tasks.run(BIN, *trace, "trace.h5")
