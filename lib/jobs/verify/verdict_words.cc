@@ -29,7 +29,7 @@ std::string share_replayed(std::int64_t replayed, std::int64_t segments) {
 /// The chances that follow from a verdict's counts. It does not say whether a diverging step is among its
 /// segments, which counts in no chance: its own chances do.
 manifest::MissProbability chances_of(const manifest::Verdict& verdict) {
-  if (verdict.replayed > 1) {
+  if (verdict.replayed >= 1 && verdict.segments > 1) {
     const auto diverged = protocol::miss_probabilities(verdict.segments - 1, verdict.replayed - 1);
     if (verdict.miss_probability == diverged) return diverged;
   }

@@ -66,6 +66,12 @@ TEST_CASE("a verdict that states better chances than its counts give is not beli
       "a solver who cheated in one segment goes unnoticed 96 times in 100, in 10 % of them 92 times in 100");
 }
 
+TEST_CASE("replaying nothing but the step at which a run diverged misses every other cheat") {
+  manifest::Verdict verdict = accepted(1, 2);
+  verdict.miss_probability = protocol::miss_probabilities(1, 0);
+  CHECK_FALSE(judge_miss(verdict, 0.99).enough);
+}
+
 TEST_CASE("a reader's limit says how many segments would do") {
   const Sufficiency found = judge_miss(accepted(2, 24), 0.05);
   CHECK_FALSE(found.enough);
