@@ -166,6 +166,11 @@ Result<NewKeyResult> new_key(const NewKey& options, Clobber clobber) {
     return exists_already(out.public_path);
   }
   const bool begun = clobber == Clobber::kRefuse && exists(out.secret_path);
+  if (begun && (options.passphrase.file || options.passphrase.ask)) {
+    DGX_TRY(const crypto::SecretBytes text, read_text(out.secret_path));
+    if (!crypto::is_encrypted_key(text.text()))
+      return unfit(out.secret_path, "is there already, and is not encrypted");
+  }
   auto key = begun ? read_key({out.secret_path, options.passphrase.file}) : crypto::SecretKey::generate();
   if (begun && !key.ok() && key.error().code == ErrorCode::kMalformed) return exists_already(out.secret_path);
   if (!key.ok()) return std::move(key).error();
