@@ -75,8 +75,10 @@ Result<WorkKeys> WorkKeys::find(const crypto::SecretKey* signer, const std::opti
     }
   }
   if (path && exists(*path)) {
-    DGX_TRY(auto key, read_key_of(*path, progress));
-    out.keys_.push_back(std::move(key));
+    auto key = read_key_of(*path, progress);
+    if (!key.ok() && out.keys_.empty()) return std::move(key).error();
+    if (!key.ok()) progress.warning(key.error().message);  // another key is enough
+    if (key.ok()) out.keys_.push_back(std::move(*key));
   }
   return out;
 }
