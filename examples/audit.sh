@@ -24,6 +24,7 @@ parts=$(dirname "$0")/audit
 # 1. Who says what. Each line is an envelope: {"payload":base64,"payloadType":...,"signatures":[{"keyid","sig"}]}. What is signed is
 # "DSSEv1 28 application/vnd.in-toto+json LENGTH PAYLOAD", and a statement's id is the SHA-256 of just that.
 python3 -B "$parts/envelopes.py" "$work" "$@"
+ls "$work" | grep -q '\.b64$' || { echo "$1: holds no statement" >&2; exit 2; }
 echo "1. Signatures (openssl) and ids (sha256sum of what is signed)"
 for b64 in "$work"/*.b64; do
   at=${b64%.b64}
