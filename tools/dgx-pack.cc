@@ -15,7 +15,7 @@ template <class Source>
 void declare_arrays(cli::Command& command, Source& source, const std::string& value,
                     const std::string& word) {
   command.required("--x", value, source.x, word + " of the samples");
-  command.required("--y", value, source.y, word + " of labels or targets");
+  command.option("--y", value, source.y, word + " of labels or targets");
 }
 
 void declare_source(cli::Command& command, jobs::CsvSource& source) {
@@ -41,7 +41,7 @@ void declare_source(cli::Command& command, jobs::IdxSource& source) {
 
 void declare_source(cli::Command& command, jobs::NpySource& source) {
   command.required("--x", "FILE", source.x, "NPY file of the samples");
-  command.required("--y", "FILE", source.y, "NPY file of labels or targets");
+  command.option("--y", "FILE", source.y, "NPY file of labels or targets");
 }
 
 void declare_source(cli::Command& command, jobs::NpzSource& source) {
@@ -69,6 +69,12 @@ void declare_source(cli::Command& command, jobs::TextSource& source) {
   command.positional("FILE", source.file, "text whose bytes are the tokens");
   command.required("--context", "N", source.context, "tokens per sample");
 }
+
+/// What --field takes: a name, and where the source has the field.
+std::string field_value(const auto&) { return "NAME=FILE"; }
+std::string field_value(const jobs::NpzSource&) { return "NAME=NAME"; }
+std::string field_value(const jobs::SafetensorsSource&) { return "NAME=NAME"; }
+std::string field_value(const jobs::Hdf5Source&) { return "NAME=PATH"; }
 
 void declare_changes(cli::Command& command, jobs::PackOptions& options, std::optional<std::string>& round) {
   command.choice("--round", {"f32"}, round, "round f64 numbers to the nearest f32");
@@ -126,6 +132,20 @@ void print_classes(cli::Out& out, const jobs::Packed& made) {
   out.field("classes", std::move(table));
 }
 
+std::string type_text(const bundle::FieldInfo& field) {
+  return std::string(name_of(field.dtype)) + to_string(field.shape);
+}
+
+/// The fields besides x and y, in a table: their names are the user's.
+void print_other_fields(cli::Out& out, const jobs::Packed& made) {
+  cli::Table table{{"name", "type", "values"}};
+  for (const auto& [name, field] : made.info.fields) {
+    if (name == "x" || name == "y") continue;
+    table.rows.push_back({name, type_text(field), values_cell(made.values.at(name), field.dtype)});
+  }
+  if (!table.rows.empty()) out.field("fields", std::move(table));
+}
+
 /// Scales and shifts in the form in which --scale and --shift take them.
 void print_affines(cli::Out& out, const bundle::DatasetInfo& info) {
   std::vector<float> scales{info.scale}, shifts{info.shift};
@@ -144,14 +164,14 @@ void print_affines(cli::Out& out, const bundle::DatasetInfo& info) {
 void print(cli::Out& out, const jobs::Packed& made, const jobs::PackOptions& options) {
   const bundle::DatasetInfo& info = made.info;
   out.field("samples", info.samples);
-  out.field("x", std::string(name_of(info.x_dtype)) + to_string(info.x_shape));
-  out.field("x_values", values_cell(made.x, info.x_dtype));
-  out.field("y", std::string(name_of(info.y_dtype)) + to_string(info.y_shape));
-  if (made.classes.empty()) {
-    out.field("y_values", values_cell(made.y, info.y_dtype));
-  } else {
-    print_classes(out, made);
+  out.field("x", type_text(info.x()));
+  out.field("x_values", values_cell(made.values.at("x"), info.x().dtype));
+  if (const bundle::FieldInfo* const y = info.find("y")) {
+    out.field("y", type_text(*y));
+    if (made.classes.empty()) out.field("y_values", values_cell(made.values.at("y"), y->dtype));
   }
+  if (!made.classes.empty()) print_classes(out, made);
+  print_other_fields(out, made);
   if (options.normalise || options.like) print_affines(out, info);
   out.field("dataset", info.digest);
 }
@@ -165,6 +185,8 @@ struct Pack {
 
   void declare(cli::Command& command) {
     declare_source(command, source);
+    command.option("--field", field_value(source), options.fields,
+                   "a field besides x and y, and where it is; repeat for more");
     declare_changes(command, options, round);
   }
   Result<cli::Verdict> run(cli::Out& out) {

@@ -92,6 +92,7 @@ json::Output::Object object_of(const jobs::Validated& found) {
   const auto add = [&out](const char* name, const std::optional<double>& number) {
     if (number) out.emplace(name, *number);
   };
+  if (found.measures.left_out > 0) out.emplace("left_out", found.measures.left_out);
   add("loss", found.measures.loss);
   add("accuracy", found.measures.accuracy);
   add("top5", found.measures.top5);
@@ -212,6 +213,7 @@ struct Train {
     out.field("step", result.step);
     out.field("state", result.state);
     out.field("samples", found.samples);
+    if (found.left_out > 0) out.field("left_out", found.left_out);
     out.field("loss", found.loss);
     out.field("accuracy", found.accuracy);
     if (found.top5) out.field("top5", *found.top5);

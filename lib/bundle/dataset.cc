@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 #include "class_names.h"
@@ -103,23 +102,31 @@ Tensor channel_tensor(const std::vector<Affine>& channels) {
 
 std::string hex_digest(const Tensor& tensor) { return merkle::tensor_digest(tensor.view()).hex(); }
 
+const Shape& shape_of(const Field& field) { return field.numbers.shape(); }
+const Shape& shape_of(const FieldInfo& field) { return field.shape; }
+
 /// kMalformed if there are names, and they cannot be those of y's classes.
-Status check_named(const std::vector<std::string>& classes, const Shape& y,
-                   const std::optional<IntegerRange>& range) {
+/// `from` is a Dataset or a DatasetInfo.
+template <class HasFields>
+Status check_named(const HasFields& from) {
+  const std::vector<std::string>& classes = from.classes;
   if (classes.empty()) return {};
   DGX_CHECK(check_classes(classes));
-  if (y.size() != 1 || !range)
+  const auto* const y = from.find("y");
+  if (y == nullptr || shape_of(*y).size() != 1 || !y->range)
     return malformed("there are names of classes, y is not one integer per sample");
+  const std::optional<IntegerRange>& range = y->range;
   if (range->low >= 0 && range->high < static_cast<std::int64_t>(classes.size())) return {};
   return malformed(
       fmt::format("there are {} classes, but y goes from {} to {}", classes.size(), range->low, range->high));
 }
 
-template <class HasScales>
-std::string recipe_of(const HasScales& from) {
+/// `from` is a Dataset or a DatasetInfo.
+template <class HasFields>
+std::string recipe_of(const HasFields& from) {
   json::Object ranges;
-  if (from.x_range) ranges["x"] = json::Array{from.x_range->low, from.x_range->high};
-  if (from.y_range) ranges["y"] = json::Array{from.y_range->low, from.y_range->high};
+  for (const auto& [name, field] : from.fields)
+    if (field.range) ranges[name] = json::Array{field.range->low, field.range->high};
   json::Object recipe{
       {"ranges", std::move(ranges)}, {"scale", float_text(from.scale)}, {"shift", float_text(from.shift)}};
   if (!from.classes.empty()) recipe.emplace(kClasses, hex_digest(class_tensor(from.classes)));
@@ -127,7 +134,8 @@ std::string recipe_of(const HasScales& from) {
   return json::Value(std::move(recipe)).dump();
 }
 
-Result<std::optional<IntegerRange>> parse_range(const json::Value& ranges, const char* field, DType dtype) {
+Result<std::optional<IntegerRange>> parse_range(const json::Value& ranges, const std::string& field,
+                                                DType dtype) {
   const json::Object& object = *ranges.as_object();
   const auto found = object.find(field);
   if ((found != object.end()) != (dtype != DType::kF32)) {
@@ -202,12 +210,12 @@ Result<Recipe> parse_recipe(const std::string& text) {
   return recipe;
 }
 
-/// Names of a bundle's tensors, ascending.
-std::vector<std::string> children_of(const Recipe& recipe) {
-  std::vector<std::string> names;
-  if (!recipe.channels.empty()) names.emplace_back(kChannels);
-  if (!recipe.classes.empty()) names.emplace_back(kClasses);
-  names.insert(names.end(), {"x", "y"});
+/// Names of a bundle's fields, ascending: all its tensors but those that the recipe names. They are not
+/// checked.
+Result<std::vector<std::string>> field_names(const Reader& reader, const Recipe& recipe) {
+  DGX_TRY(std::vector<std::string> names, reader.children(""));
+  for (const auto& [name, digest] : {std::pair(kClasses, &recipe.classes), std::pair(kChannels, &recipe.channels)})
+    if (!digest->empty()) std::erase(names, name);
   return names;
 }
 
@@ -216,10 +224,34 @@ std::vector<std::string> children_of(const Recipe& recipe) {
 Status take_recipe(const Recipe& recipe, const std::string& text, DatasetInfo& info) {
   info.scale = recipe.scale;
   info.shift = recipe.shift;
-  DGX_TRY(info.x_range, parse_range(recipe.ranges, "x", info.x_dtype));
-  DGX_TRY(info.y_range, parse_range(recipe.ranges, "y", info.y_dtype));
-  DGX_CHECK(check_named(info.classes, info.y_shape, info.y_range));
+  for (auto& [name, field] : info.fields) {
+    DGX_TRY(field.range, parse_range(recipe.ranges, name, field.dtype));
+  }
+  DGX_CHECK(check_named(info));
   if (recipe_of(info) != text) return malformed("recipe: has unknown ranges");
+  return {};
+}
+
+/// Names and shapes of fields, by which all of them are checked.
+using Shapes = std::vector<std::pair<std::string_view, const Shape*>>;
+
+Status check_shapes(const Shapes& shapes) {
+  const Shape* x = nullptr;
+  for (const auto& [name, shape] : shapes) {
+    if (!merkle::is_field_name(name))
+      return malformed(fmt::format("\"{}\" is no name of a field", name),
+                       "a lower-case letter and at most 31 more, digits or _, but not classes or channels");
+    if (shape->empty()) return malformed(fmt::format("{}: has no dimension of samples", name));
+    if (*element_count(*shape) == 0)
+      return malformed(fmt::format("{}: shape {} has no numbers", name, to_string(*shape)));
+    if (name == "x") x = shape;
+  }
+  if (x == nullptr) return malformed("there is no field x");
+  if (shapes.size() > merkle::kMaxFields)
+    return malformed(fmt::format("{} fields, at most {}", shapes.size(), merkle::kMaxFields));
+  for (const auto& [name, shape] : shapes)
+    if ((*shape)[0] != (*x)[0])
+      return malformed(fmt::format("x has {} samples, {} has {}", (*x)[0], name, (*shape)[0]));
   return {};
 }
 
@@ -228,17 +260,17 @@ Result<DatasetInfo> info_from(const Reader& reader) {
   DGX_TRY(const std::string text, reader.text("", "recipe"));
   const auto recipe = parse_recipe(text);
   if (!recipe.ok()) return reader.in_file(recipe.error());
-  DGX_CHECK(reader.expect_children("", children_of(*recipe)));
-  DGX_TRY(TensorInfo x, reader.info("x"));
-  DGX_TRY(TensorInfo y, reader.info("y"));
+  DGX_TRY(const std::vector<std::string> names, field_names(reader, *recipe));
   DatasetInfo info;
-  info.x_dtype = x.dtype;
-  info.y_dtype = y.dtype;
-  const Status shapes = check_fields(x.shape, y.shape);
-  if (!shapes.ok()) return reader.in_file(shapes.error());
-  info.samples = x.shape[0];
-  info.x_shape = std::move(x.shape);
-  info.y_shape = std::move(y.shape);
+  Shapes shapes;
+  for (const std::string& name : names) {
+    DGX_TRY(TensorInfo field, reader.info(name));
+    const auto [at, is_new] = info.fields.emplace(name, FieldInfo{field.dtype, std::move(field.shape)});
+    shapes.emplace_back(at->first, &at->second.shape);
+  }
+  Status checked = check_shapes(shapes);
+  if (!checked.ok()) return reader.in_file(std::move(checked).error());
+  info.samples = info.x().shape[0];
   DGX_TRY(info.digest, reader.digest("", "digest"));
   DGX_TRY(info.classes, read_classes(reader, recipe->classes));
   DGX_TRY(info.channels, read_channels(reader, recipe->channels));
@@ -259,17 +291,18 @@ Digest threaded_digest(const BulkTensor& tensor, int threads) {
 }
 
 Result<Digest> digest_of(const Dataset& dataset, int threads) {
-  const std::array<merkle::NamedDigest, 2> tensors{
-      merkle::NamedDigest{"x", threaded_digest(dataset.x, thread_count(threads))},
-      merkle::NamedDigest{"y", threaded_digest(dataset.y, thread_count(threads))}};
+  std::vector<merkle::NamedDigest> tensors;
+  for (const auto& [name, field] : dataset.fields)
+    tensors.push_back({name, threaded_digest(field.numbers, thread_count(threads))});
   return merkle::dataset_digest(tensors, recipe_of(dataset));
 }
 
 Status check_numbers(const Dataset& dataset, const Digest& digest, int threads) {
-  DGX_TRY(const auto x_range, examine("x", dataset.x));
-  DGX_TRY(const auto y_range, examine("y", dataset.y));
-  if (x_range != dataset.x_range) return malformed("x: the numbers do not have the range of the recipe");
-  if (y_range != dataset.y_range) return malformed("y: the numbers do not have the range of the recipe");
+  for (const auto& [name, field] : dataset.fields) {
+    DGX_TRY(const auto range, examine(name, field.numbers));
+    if (range != field.range)
+      return malformed(fmt::format("{}: the numbers do not have the range of the recipe", name));
+  }
   DGX_TRY(const Digest ours, digest_of(dataset, threads));
   if (ours == digest) return {};
   return malformed(fmt::format("the dataset has digest {}, recomputed {}", digest.brief(), ours.brief()));
@@ -277,25 +310,41 @@ Status check_numbers(const Dataset& dataset, const Digest& digest, int threads) 
 
 }  // namespace
 
-Status check_fields(const Shape& x, const Shape& y) {
-  for (const auto& [field, shape] : {std::pair{"x", &x}, std::pair{"y", &y}}) {
-    if (shape->empty()) return malformed(fmt::format("{}: has no dimension of samples", field));
-    if (*element_count(*shape) == 0) {
-      return malformed(fmt::format("{}: shape {} has no numbers", field, to_string(*shape)));
-    }
+const Field* Dataset::find(std::string_view name) const {
+  const auto found = fields.find(name);
+  return found == fields.end() ? nullptr : &found->second;
+}
+
+const FieldInfo* DatasetInfo::find(std::string_view name) const {
+  const auto found = fields.find(name);
+  return found == fields.end() ? nullptr : &found->second;
+}
+
+Status check_fields(const FieldNumbers& fields) {
+  Shapes shapes;
+  for (const auto& [name, numbers] : fields) shapes.emplace_back(name, &numbers.shape());
+  return check_shapes(shapes);
+}
+
+Result<Dataset> make_dataset(FieldNumbers fields, float scale, float shift,
+                             std::vector<std::string> classes) {
+  DGX_CHECK(check_scales(scale, shift));
+  DGX_CHECK(check_fields(fields));
+  Dataset out{{}, scale, shift, std::move(classes)};
+  for (auto& [name, numbers] : fields) {
+    DGX_TRY(const auto range, examine(name, numbers));
+    out.fields.emplace(name, Field{std::move(numbers), range});
   }
-  if (x[0] == y[0]) return {};
-  return malformed(fmt::format("x has {} samples, y has {}", x[0], y[0]));
+  DGX_CHECK(check_named(out));
+  return out;
 }
 
 Result<Dataset> make_dataset(BulkTensor x, BulkTensor y, float scale, float shift,
                              std::vector<std::string> classes) {
-  DGX_CHECK(check_scales(scale, shift));
-  DGX_CHECK(check_fields(x.shape(), y.shape()));
-  DGX_TRY(const auto x_range, examine("x", x));
-  DGX_TRY(const auto y_range, examine("y", y));
-  DGX_CHECK(check_named(classes, y.shape(), y_range));
-  return Dataset{std::move(x), std::move(y), scale, shift, x_range, y_range, std::move(classes)};
+  FieldNumbers fields;
+  fields.emplace("x", std::move(x));
+  fields.emplace("y", std::move(y));
+  return make_dataset(std::move(fields), scale, shift, std::move(classes));
 }
 
 std::string dataset_recipe(const Dataset& dataset) { return recipe_of(dataset); }
@@ -310,7 +359,13 @@ StagedDataset::~StagedDataset() = default;
 Status StagedDataset::commit() { return writer_->commit(); }
 
 Result<StagedDataset> stage_dataset(AtomicFile target, const Dataset& dataset, Effort effort) {
-  DGX_CHECK(check_fields(dataset.x.shape(), dataset.y.shape()));
+  Shapes shapes;
+  std::vector<NamedView> tensors;
+  for (const auto& [name, field] : dataset.fields) {
+    shapes.emplace_back(name, &field.numbers.shape());
+    tensors.push_back({name, field.numbers.view(), {}});
+  }
+  DGX_CHECK(check_shapes(shapes));
   DGX_CHECK(check_scales(dataset.scale, dataset.shift));
   DGX_TRY(const Digest digest, digest_of(dataset, effort.threads));
   DGX_TRY(Writer writer, Writer::create(std::move(target), Kind::kDataset, effort));
@@ -318,7 +373,6 @@ Result<StagedDataset> stage_dataset(AtomicFile target, const Dataset& dataset, E
   DGX_CHECK(writer.text("", "recipe", recipe_of(dataset)));
   const Tensor classes = class_tensor(dataset.classes);
   const Tensor channels = channel_tensor(dataset.channels);
-  std::vector<NamedView> tensors{{"x", dataset.x.view(), {}}, {"y", dataset.y.view(), {}}};
   if (!dataset.classes.empty()) tensors.push_back({std::string(kClasses), classes.view(), {}});
   if (!dataset.channels.empty()) tensors.push_back({std::string(kChannels), channels.view(), {}});
   DGX_CHECK(writer.tensors(tensors));
@@ -336,10 +390,12 @@ Result<Digest> write_dataset(const std::string& path, const Dataset& dataset, Cl
 Result<Dataset> read_dataset(const std::string& path, Check check, Effort effort) {
   DGX_TRY(const Reader reader, Reader::open(path, Kind::kDataset));
   DGX_TRY(const DatasetInfo info, info_from(reader));
-  const std::array<std::string, 2> paths{"x", "y"};
-  DGX_TRY(std::vector<BulkTensor> tensors, reader.bulk_tensors(paths, effort));
-  Dataset dataset{std::move(tensors[0]), std::move(tensors[1]), info.scale,   info.shift,
-                  info.x_range,          info.y_range,          info.classes, info.channels};
+  std::vector<std::string> names;
+  for (const auto& [name, field] : info.fields) names.push_back(name);
+  DGX_TRY(std::vector<BulkTensor> tensors, reader.bulk_tensors(names, effort));
+  Dataset dataset{{}, info.scale, info.shift, info.classes, info.channels};
+  for (std::size_t i = 0; i < names.size(); ++i)
+    dataset.fields.emplace(names[i], Field{std::move(tensors[i]), info.find(names[i])->range});
   if (check == Check::kNothing) return dataset;
   Status same = check_numbers(dataset, info.digest, effort.threads);
   if (!same.ok()) return reader.in_file(std::move(same).error());

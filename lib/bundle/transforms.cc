@@ -170,12 +170,14 @@ Result<Summary> summary_of(const BulkTensor& field) {
 
 Result<std::vector<std::int64_t>> class_counts(const Dataset& data) {
   std::vector<std::int64_t> counts;
-  if (data.y.shape().size() != 1 || !data.y_range || data.y_range->low < 0 ||
-      data.y_range->high >= static_cast<std::int64_t>(kMaxClasses))
+  const Field* const y = data.find("y");
+  if (y == nullptr || y->numbers.shape().size() != 1 || !y->range || y->range->low < 0 ||
+      y->range->high >= static_cast<std::int64_t>(kMaxClasses))
     return counts;
-  counts.resize(std::max(static_cast<std::size_t>(data.y_range->high) + 1, data.classes.size()), 0);
-  DGX_CHECK(visit_numbers(
-      data.y, [&](auto number, std::size_t, std::size_t) { ++counts[static_cast<std::size_t>(number)]; }));
+  counts.resize(std::max(static_cast<std::size_t>(y->range->high) + 1, data.classes.size()), 0);
+  DGX_CHECK(visit_numbers(y->numbers, [&](auto number, std::size_t, std::size_t) {
+    ++counts[static_cast<std::size_t>(number)];
+  }));
   return counts;
 }
 

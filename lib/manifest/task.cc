@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "dgx/manifest/fields.h"
+#include "dgx/merkle/digests.h"
 #include "dgx/program/number_text.h"
 #include "dgx/program/program.h"
 
@@ -55,18 +56,39 @@ DatasetField read_field(json::Fields& in) {
   return out;
 }
 
+/// True for the fields that have a key of their own in a statement; others are under "fields".
+bool has_own_key(std::string_view field) { return field == "x" || field == "y"; }
+
 json::Object dataset_json(const DatasetReference& dataset) {
-  return {{"digest", dataset.digest.hex()},
-          {"samples", dataset.samples},
-          {"x", field_json(dataset.x)},
-          {"y", field_json(dataset.y)}};
+  json::Object out{{"digest", dataset.digest.hex()}, {"samples", dataset.samples}};
+  json::Object others;
+  for (const auto& [name, field] : dataset.fields)
+    (has_own_key(name) ? out : others).emplace(name, field_json(field));
+  if (!others.empty()) out.emplace("fields", std::move(others));
+  return out;
+}
+/// Reads the fields besides x and y into `out`.
+void read_other_fields(json::Fields& in, DatasetReference& out) {
+  const json::Object* const object = in.value("fields").as_object();
+  if (object == nullptr || object->empty() || object->size() + out.fields.size() > merkle::kMaxFields)
+    return in.fail("fields", fmt::format("is not an object of other fields, at most {} with x and y",
+                                         merkle::kMaxFields));
+  for (const auto& [name, value] : *object) {
+    if (!merkle::is_field_name(name) || has_own_key(name))
+      return in.fail("fields", fmt::format("\"{}\" is no name of another field", name));
+    json::Fields inner(value, name);
+    out.fields.emplace(name, read_field(inner));
+    const Status status = inner.finish();
+    if (!status.ok()) return in.fail("fields", status.error().message);
+  }
 }
 DatasetReference read_dataset(json::Fields& in) {
   DatasetReference out;
   out.digest = read_digest(in, "digest");
   out.samples = in.integer("samples", 1, kMaxInteger);
-  out.x = read_object(in, "x", read_field);
-  out.y = read_object(in, "y", read_field);
+  out.fields.emplace("x", read_object(in, "x", read_field));
+  if (in.has("y")) out.fields.emplace("y", read_object(in, "y", read_field));
+  if (in.has("fields")) read_other_fields(in, out);
   return out;
 }
 

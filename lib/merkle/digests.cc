@@ -88,6 +88,14 @@ Status check_names(std::span<const NamedDigest> entries) {
   return {};
 }
 
+bool is_field_name(std::string_view name) {
+  constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyz";
+  if (name.empty() || name.size() > kMaxFieldNameBytes || name == "classes" || name == "channels")
+    return false;
+  return kLetters.find(name.front()) != std::string_view::npos &&
+         name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_") == std::string_view::npos;
+}
+
 Digest entry_leaf(std::string_view name, const Digest& tensor) {
   assert(check_name(name).ok());
   ByteWriter writer;

@@ -360,8 +360,8 @@ Status check_program(const Program& program, ProgramRole role) {
     }
     return check_counter(program);
   }
-  if (table.back().dtype == DType::kF32 && table.back().shape.size() == 1) return {};
-  return malformed("program: the last value of an evaluation program is f32 [batch]");
+  if (table.back().dtype == DType::kF32 && table.back().shape.size() <= 1) return {};
+  return malformed("program: the last value of an evaluation program is f32 [batch] or f32 []");
 }
 
 }  // namespace dgx::program

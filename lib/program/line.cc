@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "dgx/core/json.h"
+#include "dgx/merkle/digests.h"
 #include "line_text.h"
 
 namespace dgx::program {
@@ -48,7 +49,7 @@ Result<Source> parse_source(std::string_view text) {
   const std::string name(space == std::string_view::npos ? "" : text.substr(space + 1));
   const bool named = space != std::string_view::npos;
   if (word == "state" && is_entry_name(name)) return Source{Source::Kind::kState, name, {}};
-  if (word == "batch" && (name == "x" || name == "y")) return Source{Source::Kind::kBatch, name, {}};
+  if (word == "batch" && merkle::is_field_name(name)) return Source{Source::Kind::kBatch, name, {}};
   if (word == "schedule" && !named) return Source{Source::Kind::kSchedule, "", {}};
   if (word == "constant" && !named) return Source{Source::Kind::kConstant, "", {}};
   if (word == "uniform" && named) {
@@ -56,7 +57,7 @@ Result<Source> parse_source(std::string_view text) {
     if (ordinal >= 0 && ordinal < (1 << 24)) return Source{Source::Kind::kUniform, name, {}};
   }
   return malformed(fmt::format("unknown source '{}'", text),
-                   "use state NAME, batch x, batch y, schedule, constant or uniform N");
+                   "use state NAME, batch NAME, schedule, constant or uniform N");
 }
 
 void print_input(const Primitive& primitive, json::Object& out) {

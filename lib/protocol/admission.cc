@@ -52,8 +52,8 @@ Status check_countable(std::string_view what, std::int64_t a, std::int64_t b) {
 }
 
 Status check_data(const Task& task) {
-  for (const auto& [name, field] : {std::pair("x", &task.dataset.x), std::pair("y", &task.dataset.y)}) {
-    DGX_TRY(const std::int64_t numbers, element_count(field->shape));
+  for (const auto& [name, field] : task.dataset.fields) {
+    DGX_TRY(const std::int64_t numbers, element_count(field.shape));
     DGX_CHECK(check_countable(fmt::format("dataset: {}", name), task.dataset.samples, numbers));
   }
   return check_countable("batch: times the steps", task.steps, task.batch);
@@ -77,13 +77,15 @@ Status check_schedule(const Task& task) {
 }
 
 Status check_batch(const Task& task, const kernels::Primitive& input) {
-  const DatasetField& field = input.source.name == "x" ? task.dataset.x : task.dataset.y;
+  const DatasetField* const field = task.dataset.find(input.source.name);
+  if (field == nullptr)
+    return malformed(fmt::format("dataset: has no field {}, which the program reads", input.source.name));
   Shape shape{task.batch};
-  shape.insert(shape.end(), field.shape.begin(), field.shape.end());
-  if (input.dtype == field.dtype && input.shape == shape) return {};
+  shape.insert(shape.end(), field->shape.begin(), field->shape.end());
+  if (input.dtype == field->dtype && input.shape == shape) return {};
   return malformed(fmt::format("dataset: the program's batch {} is {} {}, the task's {} {}",
                                input.source.name, name_of(input.dtype), to_string(input.shape),
-                               name_of(field.dtype), to_string(shape)));
+                               name_of(field->dtype), to_string(shape)));
 }
 
 /// The estimate's work must follow from the task's program, or anybody could set the price.

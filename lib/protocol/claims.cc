@@ -150,12 +150,13 @@ Judgement judge_entry(const Step& step, const EntryClaim& claim, const EntryPost
 
 Result<std::int64_t> dataset_element(const manifest::Task& task, std::int64_t step,
                                      const kernels::Primitive& line, std::int64_t element) {
-  const manifest::DatasetField& field = line.source.name == "x" ? task.dataset.x : task.dataset.y;
+  const manifest::DatasetField* const field = task.dataset.find(line.source.name);
+  if (field == nullptr) return malformed("the program's batch is no field of the task's dataset");
   Shape expected{task.batch};
-  expected.insert(expected.end(), field.shape.begin(), field.shape.end());
-  if (line.shape != expected || line.dtype != field.dtype)
+  expected.insert(expected.end(), field->shape.begin(), field->shape.end());
+  if (line.shape != expected || line.dtype != field->dtype)
     return malformed("the program's batch is not that of the task's dataset");
-  DGX_TRY(const std::int64_t numbers, element_count(field.shape));
+  DGX_TRY(const std::int64_t numbers, element_count(field->shape));
   DGX_TRY(const auto order, kernels::DataOrder::create(task.seed, task.dataset.samples, task.batch));
   const auto start = checked_mul(step, task.batch);
   if (!start || !checked_add(*start, task.batch))

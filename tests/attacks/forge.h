@@ -39,7 +39,6 @@ class Forger {
     Machine out{{must(program::schedule_parameters(body.optimizer, body.schedule, body.steps)),
                  body.seed,
                  body.batch,
-                 {},
                  {}},
                 data_};
     return out;
@@ -48,8 +47,8 @@ class Forger {
 
   /// The states that would be committed: the given one, and one after each segment.
   [[nodiscard]] std::vector<State> train(Machine machine, State state) const {
-    machine.inputs.x = machine.data.x.view();
-    machine.inputs.y = machine.data.y.view();
+    for (const auto& [name, field] : machine.data.fields)
+      machine.inputs.fields[name] = field.numbers.view();
     auto executor = must(exec::ExactExecutor::create(files_.program, machine.inputs, 1));
     std::vector<State> out{state};
     must(executor->load(state));

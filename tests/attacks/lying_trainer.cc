@@ -157,9 +157,10 @@ Scene training_scene(const Recipe& recipe, std::int64_t steps, std::int64_t ever
 
 exec::StepInputs inputs_of(const Scene& scene) {
   const manifest::Task& task = scene.task.body;
-  return {must_have(program::schedule_parameters(task.optimizer, task.schedule, task.steps)), task.seed,
-          task.batch, find_entry(scene.dataset, "x")->tensor.view(),
-          find_entry(scene.dataset, "y")->tensor.view()};
+  exec::StepInputs out{must_have(program::schedule_parameters(task.optimizer, task.schedule, task.steps)),
+                       task.seed, task.batch};
+  for (const Entry& field : scene.dataset) out.fields.emplace(field.name, field.tensor.view());
+  return out;
 }
 
 protocol::Dispute dispute_over(const Scene& scene, const std::vector<Digest>& states, std::int64_t segment,

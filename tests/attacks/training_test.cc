@@ -152,16 +152,16 @@ TEST_CASE("other data than the task's is noticed, whatever is changed") {
   const Forger forger(task);
   auto machine = forger.honest();
   SECTION("one bit of one number of one sample") {
-    auto x = machine.data.x.as<float>();
+    auto x = machine.data.fields["x"].numbers.as<float>();
     x[17] = std::bit_cast<float>(std::bit_cast<std::uint32_t>(x[17]) ^ 1U);
   }
   SECTION("one label") {
-    auto y = machine.data.y.as<std::int64_t>();
+    auto y = machine.data.fields["y"].numbers.as<std::int64_t>();
     y[3] = (y[3] + 1) % 3;
   }
   SECTION("the order") { machine.inputs.seed += 1; }
   SECTION("a sample twice") {
-    auto x = machine.data.x.as<float>();
+    auto x = machine.data.fields["x"].numbers.as<float>();
     std::copy_n(x.begin(), 4, x.begin() + 4);
   }
   // An epoch has five steps, so the change takes effect in the first two segments.
@@ -173,7 +173,8 @@ TEST_CASE("the task's dataset cannot be exchanged behind its name") {
   const SmallTask task;
   const Forger forger(task);
   auto data = forger.honest().data;
-  data.y.as<std::int64_t>()[3] = (data.y.as<std::int64_t>()[3] + 1) % 3;
+  std::int64_t& label = data.fields["y"].numbers.as<std::int64_t>()[3];
+  label = (label + 1) % 3;
   must(bundle::write_dataset(task.at("data.h5"), data, Clobber::kReplace));
   const auto opened = jobs::open_dataset(task.at("data.h5"), forger.files().body());
   REQUIRE_FALSE(opened.ok());

@@ -35,7 +35,7 @@ class Exact {
     if (!evaluator_->load(state).ok()) std::abort();
   }
   void run() {
-    if (!evaluator_->run({}, {}).ok()) std::abort();
+    if (!evaluator_->run({}).ok()) std::abort();
   }
 
  private:

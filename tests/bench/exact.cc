@@ -80,7 +80,7 @@ exec::StepInputs Exact::make_inputs() {
     std::copy(case_.data->y.begin(), case_.data->y.end(), y_.bytes().begin());
   }
   const auto schedule = must(program::schedule_parameters(recipe.optimizer, {}, 1 << 20));
-  return {schedule, 1, case_.batch, x_.view(), y_.view()};
+  return {schedule, 1, case_.batch, {{"x", x_.view()}, {"y", y_.view()}}};
 }
 
 void Exact::start(int threads) {

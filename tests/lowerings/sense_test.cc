@@ -163,7 +163,7 @@ class Subject {
         std::make_shared<const program::Program>(must(lowering::lower_training_step(graph, recipe())));
     const State start = must(lowering::initial_state(*program, graph));
     const exec::StepInputs inputs{must(program::schedule_parameters(recipe().optimizer, {}, 1000)), kSeed,
-                                  recipe().batch, x_.view(), y_.view()};
+                                  recipe().batch, {{"x", x_.view()}, {"y", y_.view()}}};
     std::vector<State> states = {start};
     const auto eager = must(Eager::create(case_, case_.reference, kSeed, true));
     for (std::int64_t step = 0; step < case_.steps; ++step) {
@@ -263,7 +263,7 @@ class Subject {
     }
     const auto evaluator = must(exec::Evaluator::create(program, 2));
     must(evaluator->load(state));
-    must(evaluator->run(x_.view(), y_.view()));
+    must(evaluator->run({{"x", x_.view()}, {"y", y_.view()}}));
     const Tensor ours = evaluator->value(program->values.last());
     require_close(ours, theirs, case_.tolerance * 10, "evaluation: loss of each sample");
     const auto values = run_program(*program, state, {x_, y_, {}, 0, kSeed});

@@ -165,7 +165,7 @@ class Run {
   Result<std::unique_ptr<exec::StepExecutor>> executor_of(
       const std::shared_ptr<const program::Program>& program) const {
     static const Tensor kSample(DType::kF32, {1});
-    const exec::StepInputs inputs{{}, 1, 1, kSample.view(), kSample.view()};
+    const exec::StepInputs inputs{{}, 1, 1, {{"x", kSample.view()}, {"y", kSample.view()}}};
     if (device_.empty()) {
       DGX_TRY(auto made, exec::ExactExecutor::create(program, inputs, threads_));
       return std::unique_ptr<exec::StepExecutor>(std::move(made));

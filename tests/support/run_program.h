@@ -1,6 +1,7 @@
 #pragma once
 
 #include <catch2/catch.hpp>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -15,10 +16,11 @@ namespace dgx::test {
 
 /// A step's inputs other than its state.
 struct StepInputs {
-  Tensor x, y;
+  Tensor x, y;  ///< a batch of each
   kernels::ScheduleParameters schedule;
   std::int64_t step = 0;
   std::uint64_t seed = 0;
+  std::map<std::string, Tensor> others = {};  ///< a batch of each other field
 };
 
 inline Tensor input_value(const kernels::Primitive& input, const State& state, const StepInputs& inputs) {
@@ -28,7 +30,10 @@ inline Tensor input_value(const kernels::Primitive& input, const State& state, c
     REQUIRE(entry);
     return entry->tensor;
   }
-  if (input.source.kind == Kind::kBatch) return input.source.name == "x" ? inputs.x : inputs.y;
+  if (input.source.kind == Kind::kBatch) {
+    if (input.source.name == "x") return inputs.x;
+    return input.source.name == "y" ? inputs.y : inputs.others.at(input.source.name);
+  }
   Tensor value(input.dtype, input.shape);
   if (input.source.kind == Kind::kSchedule) {
     const auto scalars = kernels::schedule_scalars(input.source.of, inputs.schedule, inputs.step);

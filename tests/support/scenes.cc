@@ -4,6 +4,8 @@
 #include <fmt/ranges.h>
 
 #include <cstdlib>
+#include <functional>
+#include <map>
 
 #include "dgx/crypto/sha256.h"
 #include "dgx/kernels/scalar.h"
@@ -100,18 +102,20 @@ State first_state(const program::Program& program, Dice& dice) {
 
 constexpr std::int64_t kSamples = 37;
 
-/// Type and shape of one sample's x or y, as the program reads it.
-manifest::DatasetField field_of(const program::Program& program, std::string_view name, std::int64_t& batch) {
+/// Type and shape of one sample's fields, as the program reads them: x, y and others.
+std::map<std::string, manifest::DatasetField, std::less<>> fields_of(const program::Program& program,
+                                                                     std::int64_t& batch) {
+  std::map<std::string, manifest::DatasetField, std::less<>> out{{"x", {DType::kF32, {1}}},
+                                                                 {"y", {DType::kF32, {1}}}};
   for (const kernels::Primitive& line : program.values) {
     if (line.kind != kernels::Kind::kInput || line.source.kind != kernels::Source::Kind::kBatch) continue;
-    if (line.source.name != name) continue;
     batch = line.shape[0];
-    return {line.dtype, Shape(line.shape.begin() + 1, line.shape.end())};
+    out[line.source.name] = {line.dtype, Shape(line.shape.begin() + 1, line.shape.end())};
   }
-  return {DType::kF32, {1}};
+  return out;
 }
 
-Entry drawn_field(const char* name, const manifest::DatasetField& field, Dice& dice) {
+Entry drawn_field(const std::string& name, const manifest::DatasetField& field, Dice& dice) {
   Shape shape{kSamples};
   shape.insert(shape.end(), field.shape.begin(), field.shape.end());
   Entry entry{name, Tensor(field.dtype, shape)};
@@ -140,10 +144,9 @@ Scene scene_of(std::string name, program::Program program, std::int64_t steps, s
   manifest::Task task = test::task();
   task.batch = 1;
   task.dataset.samples = kSamples;
-  task.dataset.x = field_of(program, "x", task.batch);
-  task.dataset.y = field_of(program, "y", task.batch);
-  scene.dataset.push_back(drawn_field("x", task.dataset.x, dice));
-  scene.dataset.push_back(drawn_field("y", task.dataset.y, dice));
+  task.dataset.fields = fields_of(program, task.batch);
+  for (const auto& [name, field] : task.dataset.fields)
+    scene.dataset.push_back(drawn_field(name, field, dice));
   scene.scales = crypto::sha256(as_bytes(scene.name));
   std::vector<merkle::NamedDigest> fields;
   for (const Entry& entry : scene.dataset)

@@ -66,7 +66,7 @@ struct Scene {
   program::Program program;
   kernels::ByValue<std::optional<kernels::CompiledPrimitive>> compiled;  ///< none for inputs
   State initial;
-  State dataset;  ///< x and y
+  State dataset;  ///< x, y and what else the program reads
   Digest scales;  ///< SHA-256 of the dataset's
   manifest::Signed<manifest::Task> task;
 };

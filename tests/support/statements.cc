@@ -48,7 +48,7 @@ Task task() {
   out.program = {digest("program"), 40};
   out.evaluation = {digest("evaluation"), 12};
   out.initial = {digest("initial"), InitialSource::kSeed};
-  out.dataset = {digest("dataset"), 1000, {DType::kU8, {28, 28}}, {DType::kI64, {}}};
+  out.dataset = {digest("dataset"), 1000, {{"x", {DType::kU8, {28, 28}}}, {"y", {DType::kI64, {}}}}};
   out.model = "mlp:784-256-128-10";
   out.optimizer.learning_rate = 0.1;
   out.optimizer.momentum = 0.9;

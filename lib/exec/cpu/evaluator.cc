@@ -64,11 +64,13 @@ Status Evaluator::load(const State& state) {
   return {};
 }
 
-Status Evaluator::run(const TensorView& x, const TensorView& y) {
+Status Evaluator::run(const std::map<std::string, TensorView, std::less<>>& batch) {
   for (auto& [value, tensor] : impl_->inputs) {
     const Source& source = impl_->program->values[value].source;
     if (source.kind != Source::Kind::kBatch) continue;
-    DGX_CHECK(impl_->set(value, tensor, source.name == "x" ? x : y, "batch " + source.name));
+    const auto field = batch.find(source.name);
+    if (field == batch.end()) return malformed("there is no field " + source.name + " to evaluate");
+    DGX_CHECK(impl_->set(value, tensor, field->second, "batch " + source.name));
   }
   return impl_->machine->run([](int) {});
 }

@@ -87,7 +87,7 @@ struct ExactExecutor::Impl {
   Status prepare();
   static void set_entry(EntrySlot& entry, const Tensor& tensor);
   Status add_input(ValueIndex v);
-  Status add_batch_field(ValueIndex v, const BulkView& data);
+  Status add_batch_field(ValueIndex v);
   void connect(Machine& machine);
   void pack_entries();
   void unpack_entries();
@@ -105,9 +105,9 @@ struct ExactExecutor::Impl {
   Status run_every_value(const std::optional<Fault>& fault, const program::ValueVisitor& visit);
 };
 
-Status ExactExecutor::Impl::add_batch_field(ValueIndex v, const BulkView& data) {
+Status ExactExecutor::Impl::add_batch_field(ValueIndex v) {
   const Primitive& input = program->values[v];
-  DGX_CHECK(check_batch_field(input, data, inputs.batch));
+  DGX_TRY(const BulkView data, batch_field(input, inputs));
   batch.push_back({v, data, Tensor(input.dtype, input.shape), {}});
   return {};
 }
@@ -119,7 +119,7 @@ Status ExactExecutor::Impl::add_input(ValueIndex v) {
       entries.push_back(
           {input.source.name, v, input.next, Tensor(input.dtype, input.shape), {}, Layout::kRows});
       return {};
-    case Source::Kind::kBatch: return add_batch_field(v, input.source.name == "x" ? inputs.x : inputs.y);
+    case Source::Kind::kBatch: return add_batch_field(v);
     case Source::Kind::kConstant: constants.emplace_back(v, constant_tensor(input)); return {};
     default: scheduled.emplace_back(v, Tensor(input.dtype, input.shape)); return {};
   }
@@ -127,8 +127,7 @@ Status ExactExecutor::Impl::add_input(ValueIndex v) {
 
 Status ExactExecutor::Impl::prepare() {
   DGX_CHECK(check_float_mode(*team));
-  const std::int64_t samples = inputs.x.shape.empty() ? 0 : inputs.x.shape[0];
-  DGX_TRY(order, kernels::DataOrder::create(inputs.seed, samples, inputs.batch));
+  DGX_TRY(order, kernels::DataOrder::create(inputs.seed, samples_of(inputs), inputs.batch));
   // Checks that all fits before any is allocated.
   DGX_TRY(fused, Machine::create(program, Fusion::kFused, team, inputs.watched));
   for (const ValueIndex v : program->values.indices()) {

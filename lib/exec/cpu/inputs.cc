@@ -31,10 +31,20 @@ std::optional<std::size_t> first_not_finite(const TensorView& tensor) {
   return static_cast<std::size_t>(found - numbers.begin());
 }
 
-Status check_batch_field(const kernels::Primitive& input, const BulkView& data, std::int64_t batch) {
+std::int64_t samples_of(const StepInputs& inputs) {
+  const auto x = inputs.fields.find("x");
+  return x == inputs.fields.end() || x->second.shape.empty() ? 0 : x->second.shape[0];
+}
+
+Result<BulkView> batch_field(const kernels::Primitive& input, const StepInputs& inputs) {
+  const auto found = inputs.fields.find(input.source.name);
+  if (found == inputs.fields.end())
+    return malformed("the program's `batch " + input.source.name + "` is no field of the dataset");
+  const BulkView& data = found->second;
   Shape expected = data.shape;
-  if (!expected.empty()) expected[0] = batch;
-  if (data.dtype == input.dtype && expected == input.shape) return {};
+  const bool is_complete = !expected.empty() && expected[0] == samples_of(inputs);
+  if (is_complete) expected[0] = inputs.batch;
+  if (is_complete && data.dtype == input.dtype && expected == input.shape) return data;
   return malformed("the program's `batch " + input.source.name + "` is " + std::string(name_of(input.dtype)) +
                    to_string(input.shape) + ", the dataset gives " + std::string(name_of(data.dtype)) +
                    to_string(expected));

@@ -6,6 +6,7 @@
 #include "cpu/thread_team.h"
 #include "dgx/core/bulk.h"
 #include "dgx/core/tensor.h"
+#include "dgx/exec/executor.h"
 #include "dgx/kernels/primitive.h"
 #include "dgx/program/program.h"
 
@@ -14,9 +15,11 @@ namespace dgx::exec {
 /// The first element of an f32 tensor that is infinite or NaN, or nullopt.
 [[nodiscard]] std::optional<std::size_t> first_not_finite(const TensorView& tensor);
 
-/// kMalformed unless `batch` rows of `data` have the type and shape of the program's batch input.
-[[nodiscard]] Status check_batch_field(const kernels::Primitive& input, const BulkView& data,
-                                       std::int64_t batch);
+/// The samples in `inputs`; 0 if they have no field x.
+[[nodiscard]] std::int64_t samples_of(const StepInputs& inputs);
+/// The field that the program's batch input reads. kMalformed if there is none, or a batch of its rows has
+/// not the input's type and shape.
+[[nodiscard]] Result<BulkView> batch_field(const kernels::Primitive& input, const StepInputs& inputs);
 
 /// Returns the state's step. kMalformed unless the state is the program's (program::check_state), has a step,
 /// and is finite.

@@ -70,8 +70,7 @@ struct DeviceExecutor::Impl {
 
 Status DeviceExecutor::Impl::prepare() {
   DGX_CHECK(check_inputs());
-  const std::int64_t samples = inputs.x.shape.empty() ? 0 : inputs.x.shape[0];
-  DGX_TRY(order, kernels::DataOrder::create(inputs.seed, samples, inputs.batch));
+  DGX_TRY(order, kernels::DataOrder::create(inputs.seed, samples_of(inputs), inputs.batch));
   DGX_TRY(plan, make_device_plan(program, inputs.watched));
   offsets = plan_device_memory(plan);
   DGX_CHECK(take_memory());
@@ -95,7 +94,7 @@ Status DeviceExecutor::Impl::compile() {
 Status DeviceExecutor::Impl::check_inputs() const {
   for (const Primitive& value : program->values) {
     if (value.kind != Kind::kInput || value.source.kind != Source::Kind::kBatch) continue;
-    DGX_CHECK(check_batch_field(value, value.source.name == "x" ? inputs.x : inputs.y, inputs.batch));
+    DGX_TRY([[maybe_unused]] const BulkView data, batch_field(value, inputs));
   }
   return {};
 }
@@ -167,7 +166,7 @@ Status DeviceExecutor::Impl::record() {
 /// Copies the rows of a batch, scattered over the dataset, to `to`.
 Status DeviceExecutor::Impl::gather(ValueIndex v, const std::vector<std::int64_t>& rows,
                                     std::uint8_t* to) const {
-  const BulkView& data = at(v).source.name == "x" ? inputs.x : inputs.y;
+  const BulkView& data = inputs.fields.find(at(v).source.name)->second;
   const std::size_t size = static_cast<std::size_t>(bytes_of(at(v))) / rows.size();
   for (std::size_t i = 0; i < rows.size(); ++i) {
     DGX_CHECK(copy_bytes(data, static_cast<std::size_t>(rows[i]) * size, {to + i * size, size}));

@@ -306,12 +306,13 @@ Result<Tensor> SegmentReplay::value(std::int64_t step, kernels::ValueIndex value
 
 Result<protocol::DataOpening> SegmentReplay::data(std::string_view field, std::int64_t element) {
   DGX_TRY(const bundle::Dataset* const data, source_.data());
-  const BulkTensor& tensor = field == "x" ? data->x : data->y;
-  const std::vector<NamedDigest> fields{{"x", merkle::tensor_digest(data->x.view())},
-                                        {"y", merkle::tensor_digest(data->y.view())}};
+  std::vector<NamedDigest> fields;
+  for (const auto& [name, each] : data->fields)
+    fields.push_back({name, merkle::tensor_digest(each.numbers.view())});
   protocol::DataOpening out;
   DGX_TRY(out.entry, merkle::open_entry(fields, field));
   out.scales = crypto::sha256(as_bytes(bundle::dataset_recipe(*data)));
+  const BulkTensor& tensor = data->find(field)->numbers;
   DGX_TRY(out.tensor,
           merkle::open_tensor(tensor.view(),
                               merkle::place_of(tensor.dtype(), static_cast<std::uint64_t>(element)).leaf));

@@ -20,10 +20,23 @@ json::Value json_number(std::int64_t number) {
 
 namespace {
 
-json::Object field_type(DType dtype, const Shape& shape, const std::optional<bundle::IntegerRange>& range) {
-  json::Object out{{"dtype", name_of(dtype)}, {"shape", to_string(shape)}};
-  if (range) out.emplace("range", json::Array{json_number(range->low), json_number(range->high)});
+json::Object field_type(const bundle::FieldInfo& field) {
+  json::Object out{{"dtype", name_of(field.dtype)}, {"shape", to_string(field.shape)}};
+  if (field.range)
+    out.emplace("range", json::Array{json_number(field.range->low), json_number(field.range->high)});
   return out;
+}
+
+/// The fields besides x and y, in a table: their names are the user's.
+void add_other_fields(const bundle::DatasetInfo& info, Description& out) {
+  json::Array rows;
+  for (const auto& [name, field] : info.fields) {
+    if (name == "x" || name == "y") continue;
+    json::Object row = field_type(field);
+    row.emplace("name", name);
+    rows.emplace_back(std::move(row));
+  }
+  if (!rows.empty()) out.fields.push_back({"fields", std::move(rows), {"name", "dtype", "shape", "range"}});
 }
 
 /// A number whose bits count.
@@ -34,12 +47,13 @@ Result<Description> describe_dataset(const std::string& path, Recompute recomput
   Description out{"dataset",
                   {{"samples", json_number(info.samples)},
                    {"digest", info.digest.hex()},
-                   {"x", field_type(info.x_dtype, info.x_shape, info.x_range)},
-                   {"y", field_type(info.y_dtype, info.y_shape, info.y_range)},
-                   {"scale", exactly(info.scale)},
-                   {"shift", exactly(info.shift)}},
+                   {"x", field_type(info.x())}},
                   {},
                   {}};
+  if (const bundle::FieldInfo* const y = info.find("y")) out.fields.push_back({"y", field_type(*y)});
+  out.fields.push_back({"scale", exactly(info.scale)});
+  out.fields.push_back({"shift", exactly(info.shift)});
+  add_other_fields(info, out);
   if (!info.classes.empty())
     out.fields.push_back({"classes", json::Array(info.classes.begin(), info.classes.end())});
   if (!info.channels.empty()) {

@@ -177,10 +177,10 @@ lowering::DatasetField field_of(const TensorView& tensor) {
 Status check_labels(const bundle::Dataset& data, const lowering::CapturedGraph& graph,
                     const program::LossSpec& loss, std::int64_t batch) {
   if (loss.kind != program::LossKind::kCrossEntropy) return {};
-  if (!data.y_range)
+  if (!data.find("y")->range)
     return usage_error("cross-entropy needs integer labels, y is f32", "--loss mse takes numbers");
   const Shape& output = graph.tensors[static_cast<std::size_t>(graph.output)].shape;
-  Shape targets = data.y.shape();
+  Shape targets = data.find("y")->numbers.shape();
   targets[0] = batch;
   const auto dimension = lowering::class_dimension(output, targets);
   if (!dimension) return {};  // lowering reports what does not fit
@@ -301,11 +301,20 @@ Result<Draft> draft(const SubmitOptions& options, const JobContext& context) {
   DGX_TRY(const bundle::Dataset data,
           bundle::read_dataset(options.data, bundle::Check::kDigests, {context.threads}));
   DGX_TRY(const Digest digest, bundle::dataset_digest(data));
-  const std::int64_t samples = data.x.shape()[0];
+  const std::int64_t samples = data.samples();
+  if (data.find("y") == nullptr || data.fields.size() > 2)
+    return usage_error(options.data + ": a task takes a dataset of x and y, this one has " +
+                       std::to_string(data.fields.size()) + " fields");
   const std::uint64_t seed = options.seed.value_or(0);
   const lowering::TrainingRecipe recipe{
-      field_of(data.x.view()), field_of(data.y.view()), data.scale, data.shift, options.batch, parsed.loss,
-      parsed.optimizer,        options.clip_norm};
+      field_of(data.x().numbers.view()),
+      field_of(data.find("y")->numbers.view()),
+      data.scale,
+      data.shift,
+      options.batch,
+      parsed.loss,
+      parsed.optimizer,
+      options.clip_norm};
   DGX_TRY(const std::int64_t steps, steps_of(options, seed, samples));
   if (steps < 2) return usage_error("a task has at least 2 steps, this one has " + std::to_string(steps));
   if (options.checkpoint_every && *options.checkpoint_every < 2)
@@ -337,8 +346,12 @@ Result<Draft> draft(const SubmitOptions& options, const JobContext& context) {
   task.evaluation = {program::program_root(evaluation), static_cast<std::int64_t>(evaluation.values.size())};
   task.initial = {out.digests.state,
                   from_seed ? manifest::InitialSource::kSeed : manifest::InitialSource::kFile};
-  task.dataset = {
-      digest, samples, {recipe.x.dtype, recipe.x.sample_shape}, {recipe.y.dtype, recipe.y.sample_shape}};
+  task.dataset = {digest, samples, {}};
+  for (const auto& [name, field] : data.fields) {
+    const TensorView& numbers = field.numbers.view();
+    task.dataset.fields.emplace(
+        name, manifest::DatasetField{numbers.dtype, Shape(numbers.shape.begin() + 1, numbers.shape.end())});
+  }
   task.model = parsed.built_in ? parsed.model : parsed.model.substr(parsed.model.rfind('/') + 1);
   task.loss = parsed.loss;
   task.optimizer = parsed.optimizer;

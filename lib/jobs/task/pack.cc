@@ -5,10 +5,14 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <functional>
+#include <map>
+#include <set>
 #include <utility>
 
 #include "dgx/core/files.h"
 #include "dgx/kernels/order.h"
+#include "dgx/merkle/digests.h"
 
 namespace dgx::jobs {
 namespace {
@@ -23,32 +27,56 @@ struct Wanted {
   int threads = 1;
 };
 
-/// Joins two arrays, each read by its own call.
-Result<Samples> joined(Result<BulkTensor> x, Result<BulkTensor> y) {
-  if (!x.ok()) return std::move(x).error();
-  if (!y.ok()) return std::move(y).error();
-  return Samples{std::move(x).value(), std::move(y).value()};
+/// What a source has: its fields, and names of the classes, if it has any.
+struct Contents {
+  bundle::FieldNumbers fields;
+  std::vector<std::string> classes = {};
+};
+
+Contents contents_of(Samples samples) {
+  Contents out{{}, std::move(samples.classes)};
+  out.fields.emplace("x", std::move(samples.x));
+  out.fields.emplace("y", std::move(samples.y));
+  return out;
 }
 
-Result<Samples> read(const IdxSource& from, const Wanted& wanted) {
-  return joined(bundle::read_idx(from.images, wanted.reading), bundle::read_idx(from.labels, wanted.reading));
+// One array of a source, by the place that the user gives: a member of its file or, where its file has no
+// members, an NPY file beside it.
+
+template <class AnySource>
+Result<BulkTensor> read_array(const AnySource&, const std::string& place, const Wanted& wanted) {
+  return bundle::read_npy(place, wanted.reading);
 }
-Result<Samples> read(const NpySource& from, const Wanted& wanted) {
-  return joined(bundle::read_npy(from.x, wanted.reading), bundle::read_npy(from.y, wanted.reading));
+Result<BulkTensor> read_array(const NpzSource& from, const std::string& place, const Wanted& wanted) {
+  return bundle::read_npz(from.file, place, wanted.reading);
 }
-Result<Samples> read(const NpzSource& from, const Wanted& wanted) {
-  return joined(bundle::read_npz(from.file, from.x, wanted.reading),
-                bundle::read_npz(from.file, from.y, wanted.reading));
+Result<BulkTensor> read_array(const SafetensorsSource& from, const std::string& place, const Wanted& wanted) {
+  return bundle::read_safetensor(from.file, place, wanted.reading);
 }
-Result<Samples> read(const SafetensorsSource& from, const Wanted& wanted) {
-  return joined(bundle::read_safetensor(from.file, from.x, wanted.reading),
-                bundle::read_safetensor(from.file, from.y, wanted.reading));
+Result<BulkTensor> read_array(const Hdf5Source& from, const std::string& place, const Wanted& wanted) {
+  return bundle::read_hdf5(from.file, place, wanted.reading);
 }
-Result<Samples> read(const Hdf5Source& from, const Wanted& wanted) {
-  return joined(bundle::read_hdf5(from.file, from.x, wanted.reading),
-                bundle::read_hdf5(from.file, from.y, wanted.reading));
+
+// All that a source has besides the fields of PackOptions.
+
+template <class ArraySource>
+Result<Contents> read(const ArraySource& from, const Wanted& wanted) {
+  Contents out;
+  DGX_TRY(BulkTensor x, read_array(from, from.x, wanted));
+  out.fields.emplace("x", std::move(x));
+  if (!from.y) return out;
+  DGX_TRY(BulkTensor y, read_array(from, *from.y, wanted));
+  out.fields.emplace("y", std::move(y));
+  return out;
 }
-Result<Samples> read(const CsvSource& from, const Wanted& wanted) {
+
+Result<Contents> read(const IdxSource& from, const Wanted& wanted) {
+  Samples out;
+  DGX_TRY(out.x, bundle::read_idx(from.images, wanted.reading));
+  DGX_TRY(out.y, bundle::read_idx(from.labels, wanted.reading));
+  return contents_of(std::move(out));
+}
+Result<Contents> read(const CsvSource& from, const Wanted& wanted) {
   bundle::TableReading table = from.table;
   table.delimiter = from.delimiter == "tab"         ? '\t'
                     : from.delimiter == "semicolon" ? ';'
@@ -56,19 +84,65 @@ Result<Samples> read(const CsvSource& from, const Wanted& wanted) {
                                                     : ',';
   DGX_TRY(table.dtype, dtype_from_name(from.dtype));
   table.classes = wanted.classes;
-  return bundle::read_csv(from.file, table, wanted.reading);
+  DGX_TRY(Samples out, bundle::read_csv(from.file, table, wanted.reading));
+  return contents_of(std::move(out));
 }
-Result<Samples> read(const ImagesSource& from, const Wanted& wanted) {
-  return bundle::read_images(from.folder, wanted.classes, wanted.threads, wanted.reading);
+Result<Contents> read(const ImagesSource& from, const Wanted& wanted) {
+  DGX_TRY(Samples out, bundle::read_images(from.folder, wanted.classes, wanted.threads, wanted.reading));
+  return contents_of(std::move(out));
 }
-Result<Samples> read(const TokensSource& from, const Wanted& wanted) {
+Result<Contents> read(const TokensSource& from, const Wanted& wanted) {
   const auto encoding = !from.raw            ? bundle::TokenFile::kNpy
                         : *from.raw == "u16" ? bundle::TokenFile::kU16
                                              : bundle::TokenFile::kU32;
-  return bundle::read_tokens(from.file, encoding, from.context, wanted.reading);
+  DGX_TRY(Samples out, bundle::read_tokens(from.file, encoding, from.context, wanted.reading));
+  return contents_of(std::move(out));
 }
-Result<Samples> read(const TextSource& from, const Wanted& wanted) {
-  return bundle::read_text(from.file, from.context, wanted.reading);
+Result<Contents> read(const TextSource& from, const Wanted& wanted) {
+  DGX_TRY(Samples out, bundle::read_text(from.file, from.context, wanted.reading));
+  return contents_of(std::move(out));
+}
+
+/// The places of the fields of PackOptions, by name.
+using Places = std::map<std::string, std::string, std::less<>>;
+
+Result<Places> parse_fields(const std::vector<std::string>& texts) {
+  Places out;
+  for (const std::string& text : texts) {
+    const std::size_t sign = text.find('=');
+    const std::string name = text.substr(0, sign);
+    if (sign == std::string::npos || sign + 1 == text.size())
+      return usage_error(fmt::format("--field {}: is not NAME=PLACE", text));
+    if (!merkle::is_field_name(name))
+      return usage_error(fmt::format("--field {}: \"{}\" is no name of a field", text, name),
+                         "a lower-case letter and at most 31 more, digits or _, but not classes or channels");
+    if (name == "x" || name == "y" || !out.emplace(name, text.substr(sign + 1)).second)
+      return usage_error(fmt::format("--field {}: a second field {}", text, name),
+                         "x and y are what the source's own options say");
+  }
+  if (out.size() + 2 <= merkle::kMaxFields) return out;
+  return usage_error(fmt::format("--field: {} fields besides x and y, at most {}", out.size(),
+                                 merkle::kMaxFields - 2));
+}
+
+Status read_fields(const Source& source, const Places& places, const Wanted& wanted,
+                   bundle::FieldNumbers& fields) {
+  for (const auto& [name, place] : places) {
+    DGX_TRY(BulkTensor numbers,
+            std::visit([&](const auto& from) { return read_array(from, place, wanted); }, source));
+    fields.emplace(name, std::move(numbers));
+  }
+  return {};
+}
+
+/// True unless the source may have a y, and the options name none.
+bool has_y(const Source& source) {
+  return std::visit(
+      [](const auto& from) {
+        if constexpr (requires { from.y; }) return from.y.has_value();
+        return true;
+      },
+      source);
 }
 
 /// True if two paths lead to one file, whether or not it exists.
@@ -121,23 +195,25 @@ Result<std::vector<bundle::Rows>> choose_parts(const PackOptions& options, std::
 }
 
 /// A copy of the samples in these rows.
-Result<Samples> take(const Samples& samples, const bundle::Rows& rows) {
-  Samples out{{}, {}, samples.classes};
-  DGX_TRY(out.x, bundle::take_rows(samples.x, rows));
-  DGX_TRY(out.y, bundle::take_rows(samples.y, rows));
+Result<Contents> take(const Contents& samples, const bundle::Rows& rows) {
+  Contents out{{}, samples.classes};
+  for (const auto& [name, numbers] : samples.fields) {
+    DGX_TRY(BulkTensor taken, bundle::take_rows(numbers, rows));
+    out.fields.emplace(name, std::move(taken));
+  }
   return out;
 }
 
 /// Cuts the samples into parts. If there is one part, of all of them in their order, it is moved, not copied.
-Result<std::vector<Samples>> cut(Samples samples, const std::vector<bundle::Rows>& parts) {
-  std::vector<Samples> out;
+Result<std::vector<Contents>> cut(Contents samples, const std::vector<bundle::Rows>& parts) {
+  std::vector<Contents> out;
   const bundle::Rows& first = parts.front();
-  if (parts.size() == 1 && !first.order && first.count == samples.x.shape()[0]) {
+  if (parts.size() == 1 && !first.order && first.count == samples.fields["x"].shape()[0]) {
     out.push_back(std::move(samples));
     return out;
   }
   for (const bundle::Rows& rows : parts) {
-    DGX_TRY(Samples part, take(samples, rows));
+    DGX_TRY(Contents part, take(samples, rows));
     out.push_back(std::move(part));
   }
   return out;
@@ -179,23 +255,29 @@ struct Staged {
   bundle::StagedDataset file;
 };
 
+Status summarise(const bundle::Dataset& data, Packed& out) {
+  for (const auto& [name, field] : data.fields) {
+    DGX_TRY(out.values[name], bundle::summary_of(field.numbers));
+  }
+  DGX_TRY(out.classes, bundle::class_counts(data));
+  return {};
+}
+
 /// Writes a bundle. One scale and shift are left to those who read it; of several, each channel's are
 /// applied.
-Result<Staged> stage(Samples samples, const std::vector<Affine>& affines, AtomicFile target,
+Result<Staged> stage(Contents samples, const std::vector<Affine>& affines, AtomicFile target,
                      const JobContext& context) {
   Affine later;
   if (affines.size() == 1) {
     later = affines.front();
   } else {
-    DGX_TRY(samples.x, bundle::scaled(samples.x, affines));
+    DGX_TRY(samples.fields["x"], bundle::scaled(samples.fields["x"], affines));
   }
-  DGX_TRY(bundle::Dataset data, bundle::make_dataset(std::move(samples.x), std::move(samples.y), later.scale,
-                                                     later.shift, std::move(samples.classes)));
+  DGX_TRY(bundle::Dataset data, bundle::make_dataset(std::move(samples.fields), later.scale, later.shift,
+                                                     std::move(samples.classes)));
   if (affines.size() > 1) data.channels = affines;
-  Packed packed{target.target(), {}, {}, {}, {}};
-  DGX_TRY(packed.x, bundle::summary_of(data.x));
-  DGX_TRY(packed.y, bundle::summary_of(data.y));
-  DGX_TRY(packed.classes, bundle::class_counts(data));
+  Packed packed{target.target(), {}, {}, {}};
+  DGX_CHECK(summarise(data, packed));
   DGX_TRY(bundle::StagedDataset staged,
           bundle::stage_dataset(std::move(target), data, {.threads = context.threads}));
   return Staged{std::move(packed), std::move(staged)};
@@ -207,28 +289,30 @@ Error unfit(const std::string& file, std::string_view what) {
 }
 
 /// Describes a bundle that is there, if it may be the one of these options.
-Result<Packed> describe_existing(const PackOptions& options, const std::string& file) {
-  Packed out{file, {}, {}, {}, {}, true};
+Result<Packed> describe_existing(const PackOptions& options, const std::set<std::string>& fields,
+                                 const std::string& file) {
+  Packed out{file, {}, {}, {}, true};
   DGX_TRY(out.info, bundle::read_dataset_info(file));
   const bundle::DatasetInfo& info = out.info;
-  const Shape sample(info.x_shape.begin() + 1, info.x_shape.end());
+  std::set<std::string> found_fields;
+  for (const auto& [name, field] : info.fields) found_fields.insert(name);
+  if (found_fields != fields) return unfit(file, "list of fields");
+  const Shape sample(info.x().shape.begin() + 1, info.x().shape.end());
   if (!options.shape.empty() && options.shape != sample) return unfit(file, "shape");
   if (!options.normalise && !options.like) {
     DGX_TRY(const auto asked,
-            given_affines(options, static_cast<std::size_t>(bundle::channels_of(info.x_shape))));
+            given_affines(options, static_cast<std::size_t>(bundle::channels_of(info.x().shape))));
     const std::vector<Affine> found =
         info.channels.empty() ? std::vector<Affine>{{info.scale, info.shift}} : info.channels;
     if (asked != found) return unfit(file, "scale or shift");
   }
   DGX_TRY(const bundle::Dataset data, bundle::read_dataset(file, bundle::Check::kNothing));
-  DGX_TRY(out.x, bundle::summary_of(data.x));
-  DGX_TRY(out.y, bundle::summary_of(data.y));
-  DGX_TRY(out.classes, bundle::class_counts(data));
+  DGX_CHECK(summarise(data, out));
   return out;
 }
 
 /// The bundles that an earlier call wrote; empty if there are none.
-Result<std::vector<Packed>> existing(const PackOptions& options) {
+Result<std::vector<Packed>> existing(const PackOptions& options, const std::set<std::string>& fields) {
   std::vector<std::string> files{options.output};
   if (options.rest) files.push_back(*options.rest);
   std::vector<Packed> out;
@@ -238,7 +322,7 @@ Result<std::vector<Packed>> existing(const PackOptions& options) {
       missing = file;
       continue;
     }
-    DGX_TRY(Packed found, describe_existing(options, file));
+    DGX_TRY(Packed found, describe_existing(options, fields, file));
     out.push_back(std::move(found));
   }
   if (out.empty() || missing.empty()) return out;
@@ -252,8 +336,12 @@ Result<std::vector<Packed>> existing(const PackOptions& options) {
 Result<std::vector<Packed>> pack(const Source& source, const PackOptions& options,
                                  const JobContext& context) {
   DGX_CHECK(check_options(options));
+  DGX_TRY(const Places places, parse_fields(options.fields));
   if (options.skip_existing) {
-    DGX_TRY(std::vector<Packed> found, existing(options));
+    std::set<std::string> fields{"x"};
+    if (has_y(source)) fields.insert("y");
+    for (const auto& [name, place] : places) fields.insert(name);
+    DGX_TRY(std::vector<Packed> found, existing(options, fields));
     if (!found.empty()) return found;
   }
   DGX_TRY(std::vector<AtomicFile> targets, claim_bundles(options, context.clobber));
@@ -263,13 +351,14 @@ Result<std::vector<Packed>> pack(const Source& source, const PackOptions& option
   }
   const Wanted wanted{
       {.rounding = options.rounding}, like ? like->classes : std::vector<std::string>(), context.threads};
-  DGX_TRY(Samples samples, std::visit([&](const auto& from) { return read(from, wanted); }, source));
-  if (samples.classes.empty()) samples.classes = wanted.classes;
-  DGX_CHECK(bundle::check_fields(samples.x.shape(), samples.y.shape()));
-  if (!options.shape.empty()) DGX_CHECK(bundle::reshape_samples(options.shape, samples.x));
-  DGX_TRY(const auto rows, choose_parts(options, samples.x.shape()[0]));
-  DGX_TRY(std::vector<Samples> parts, cut(std::move(samples), rows));
-  DGX_TRY(const auto affines, choose_affines(options, like, parts.front().x));
+  DGX_TRY(Contents samples, std::visit([&](const auto& from) { return read(from, wanted); }, source));
+  DGX_CHECK(read_fields(source, places, wanted, samples.fields));
+  if (samples.classes.empty() && has_y(source)) samples.classes = wanted.classes;
+  DGX_CHECK(bundle::check_fields(samples.fields));
+  if (!options.shape.empty()) DGX_CHECK(bundle::reshape_samples(options.shape, samples.fields["x"]));
+  DGX_TRY(const auto rows, choose_parts(options, samples.fields["x"].shape()[0]));
+  DGX_TRY(std::vector<Contents> parts, cut(std::move(samples), rows));
+  DGX_TRY(const auto affines, choose_affines(options, like, parts.front().fields["x"]));
   std::vector<Staged> staged;
   for (std::size_t i = 0; i < parts.size(); ++i) {
     DGX_TRY(Staged one, stage(std::move(parts[i]), affines, std::move(targets[i]), context));

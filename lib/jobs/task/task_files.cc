@@ -38,16 +38,22 @@ Result<TaskFiles> open_task(const std::string& named, const std::optional<std::s
 
 namespace {
 
-/// Checks number, type and shape of the samples: the order of the data and each sample's place follow from
-/// them.
-Status check_field(std::string_view name, const manifest::DatasetReference& dataset,
-                   const TensorView& tensor) {
-  const manifest::DatasetField& field = name == "x" ? dataset.x : dataset.y;
-  Shape named{dataset.samples};
-  named.insert(named.end(), field.shape.begin(), field.shape.end());
-  if (field.dtype == tensor.dtype && named == tensor.shape) return {};
-  return malformed(fmt::format("{} is {} {}, the task's is {} {}", name, name_of(tensor.dtype),
-                               to_string(tensor.shape), name_of(field.dtype), to_string(named)));
+/// Checks the fields' names, and number, type and shape of the samples: the order of the data and each
+/// sample's place follow from them.
+Status check_fields(const bundle::Dataset& data, const manifest::DatasetReference& dataset) {
+  for (const auto& [name, unused] : data.fields)
+    if (dataset.find(name) == nullptr) return malformed(fmt::format("{} is no field of the task's", name));
+  for (const auto& [name, field] : dataset.fields) {
+    const bundle::Field* const found = data.find(name);
+    if (found == nullptr) return malformed(fmt::format("{} is missing, a field of the task's", name));
+    const TensorView& tensor = found->numbers.view();
+    Shape named{dataset.samples};
+    named.insert(named.end(), field.shape.begin(), field.shape.end());
+    if (field.dtype == tensor.dtype && named == tensor.shape) continue;
+    return malformed(fmt::format("{} is {} {}, the task's is {} {}", name, name_of(tensor.dtype),
+                                 to_string(tensor.shape), name_of(field.dtype), to_string(named)));
+  }
+  return {};
 }
 
 }  // namespace
@@ -60,10 +66,8 @@ Result<bundle::Dataset> open_dataset(const std::string& path, const manifest::Ta
         path + ": dataset " + digest.brief() + "…, the task binds " + task.dataset.digest.brief() + "…",
         "use the dataset bundle that the task was submitted with");
   }
-  for (const auto& [name, tensor] : {std::pair("x", data.x.view()), std::pair("y", data.y.view())}) {
-    if (auto checked = check_field(name, task.dataset, tensor); !checked)
-      return within(path, std::move(checked).error());
-  }
+  if (auto checked = check_fields(data, task.dataset); !checked)
+    return within(path, std::move(checked).error());
   return data;
 }
 
@@ -116,7 +120,9 @@ namespace {
 Result<exec::StepInputs> step_inputs(const TaskFiles& files, const bundle::Dataset& data) {
   const manifest::Task& task = files.body();
   DGX_TRY(const auto schedule, program::schedule_parameters(task.optimizer, task.schedule, task.steps));
-  return exec::StepInputs{schedule, task.seed, task.batch, data.x.view(), data.y.view()};
+  exec::StepInputs inputs{schedule, task.seed, task.batch};
+  for (const auto& [name, field] : data.fields) inputs.fields.emplace(name, field.numbers.view());
+  return inputs;
 }
 
 }  // namespace

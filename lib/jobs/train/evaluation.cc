@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <functional>
+#include <map>
 #include <numeric>
 
 #include "dgx/jobs/task_program.h"
@@ -31,28 +33,62 @@ Result<Tensor> batch_of(const BulkView& field, std::int64_t first, std::int64_t 
   return out;
 }
 
+/// A batch of every field.
+struct Batch {
+  std::vector<Tensor> tensors;
+  std::map<std::string, TensorView, std::less<>> views;
+
+  static Result<Batch> of(const bundle::Dataset& data, std::int64_t first, std::int64_t size) {
+    Batch out;
+    out.tensors.reserve(data.fields.size());  // the views stay where they are
+    for (const auto& [name, field] : data.fields) {
+      DGX_TRY(Tensor rows, batch_of(field.numbers.view(), first, size));
+      out.tensors.push_back(std::move(rows));
+      out.views.emplace(name, out.tensors.back().view());
+    }
+    return out;
+  }
+  /// The batch's y; empty if there is none.
+  [[nodiscard]] TensorView targets() const {
+    const auto y = views.find("y");
+    return y == views.end() ? TensorView() : y->second;
+  }
+};
+
 Result<bundle::Dataset> open_test_data(const std::string& path, const manifest::Task& task) {
   DGX_TRY(bundle::Dataset data, bundle::read_dataset(path));
-  const auto fits = [](const TensorView& tensor, const manifest::DatasetField& field) {
-    const Shape& shape = tensor.shape;
-    return tensor.dtype == field.dtype && Shape(shape.begin() + 1, shape.end()) == field.shape;
-  };
-  if (!fits(data.x.view(), task.dataset.x) || !fits(data.y.view(), task.dataset.y)) {
-    return malformed(path + ": its fields do not have the types and shapes that the task was submitted with");
+  std::map<std::string, manifest::DatasetField, std::less<>> fields;
+  for (const auto& [name, field] : data.fields) {
+    const Shape& shape = field.numbers.shape();
+    fields.emplace(name, manifest::DatasetField{field.numbers.dtype(), Shape(shape.begin() + 1, shape.end())});
   }
-  return data;
+  if (fields == task.dataset.fields) return data;
+  return malformed(path + ": its fields do not have the names, types and shapes that the task was submitted with");
 }
 
 /// True if a sample is a sequence of tokens, each with a target.
 bool has_tokens(const manifest::Task& task) {
-  return classifies(task) && task.dataset.x.dtype != DType::kF32 && task.dataset.x.shape.size() == 1 &&
-         task.dataset.x.shape == task.dataset.y.shape;
+  const manifest::DatasetField* const x = task.dataset.find("x");
+  const manifest::DatasetField* const y = task.dataset.find("y");
+  return classifies(task) && y != nullptr && x->dtype != DType::kF32 && x->shape.size() == 1 &&
+         x->shape == y->shape;
 }
 
-/// Checks that the counts are where Totals reads them: the submitter's program may be anything.
-Status check_counts(const program::Program& program, const manifest::Task& task) {
+/// True if the program gives the loss of a whole batch, and no sample's.
+bool gives_whole_batches(const program::Program& program) {
+  return program.values[program.values.last()].shape.empty();
+}
+
+/// Checks that losses and counts are where Totals reads them: the submitter's program may be anything.
+Status check_results(const program::Program& program, const manifest::Task& task) {
   const std::size_t wanted = classifies(task) ? (task.loss.ignore ? 2 : 1) : 0;
   const std::size_t size = program.values.size();
+  if (classifies(task) && task.dataset.find("y") == nullptr)
+    return malformed("evaluation program: there is cross entropy, and no field y");
+  if (classifies(task) && gives_whole_batches(program))
+    return malformed("evaluation program: with cross entropy the last value must be f32 [batch]");
+  if (!gives_whole_batches(program) && program.values[program.values.last()].shape != Shape{task.batch})
+    return malformed("evaluation program: the last value must be f32 [batch]");
   for (std::size_t n = 1; n <= wanted; ++n) {
     const auto value = ValueIndex(size - 1 - n);
     if (size <= n || program.values[value].dtype != DType::kI64 ||
@@ -69,7 +105,7 @@ Status check_counts(const program::Program& program, const manifest::Task& task)
 Status check_test_labels(const ModelOutputs& outputs, const manifest::Task& task,
                          const bundle::Dataset& data) {
   const auto range = label_range(data, task.loss);
-  if (task.loss.ignore && data.y_range && !range)
+  if (task.loss.ignore && data.find("y") != nullptr && data.find("y")->range && !range)
     return malformed("every target is ignored: there is nothing to evaluate");
   if (!classifies(task) || !range || outputs.class_count == 0) return {};
   if (range->low >= 0 && range->high < outputs.class_count) return {};
@@ -84,8 +120,8 @@ Result<std::shared_ptr<const program::Program>> open_evaluation_program(const Ta
   if (auto checked = program::check_program(*program, program::ProgramRole::kEvaluation); !checked) {
     return within(path, std::move(checked).error());
   }
-  if (auto counts = check_counts(*program, files.body()); !counts)
-    return within(path, std::move(counts).error());
+  if (auto results = check_results(*program, files.body()); !results)
+    return within(path, std::move(results).error());
   return program;
 }
 
@@ -117,8 +153,13 @@ class Totals {
     }
   }
 
-  /// Adds the first `count` samples of a batch with the targets `y`.
+  /// Adds the first `count` samples of a batch with the targets `y`, which is read for cross entropy only.
   void add(const exec::Evaluator& evaluator, const TensorView& y, std::size_t count) {
+    if (evaluator.value(last_).shape.empty()) {
+      loss_ += static_cast<double>(evaluator.value(last_).as<float>().front());
+      targets_ = ++weight_;
+      return;
+    }
     for (const float x : evaluator.value(last_).as<float>().first(count)) loss_ += static_cast<double>(x);
     const auto samples = static_cast<std::int64_t>(count);
     if (!classifies(task_)) {
@@ -173,7 +214,7 @@ class Totals {
   const manifest::Task& task_;
   const ModelOutputs& outputs_;
   ValueIndex last_;  // the program's last value
-  double loss_ = 0;  // sum over the targets
+  double loss_ = 0;  // sum over the targets, or over whole batches
   std::int64_t weight_ = 0;
   std::int64_t correct_ = 0;
   std::int64_t near_top_ = 0;
@@ -207,6 +248,7 @@ Result<std::unique_ptr<Evaluation>> Evaluation::open(const TaskFiles& files, con
   auto out = std::unique_ptr<Evaluation>(new Evaluation(files, data, std::move(samples)));
   auto program = std::make_shared<program::Program>(*opened);
   out->last_ = program->values.last();
+  out->by_batches_ = gives_whole_batches(*program);
   out->outputs_ = find_outputs(*program, files.body());
   if (auto labels = check_test_labels(out->outputs_, files.body(), out->data_); !labels)
     return within(data, std::move(labels).error());
@@ -226,16 +268,21 @@ Result<Measures> Evaluation::measure(const State& state, Progress& progress, con
   if (predictions != nullptr && !outputs_.values)
     return usage_error("--predictions: the evaluation program does not show the model's outputs");
   DGX_CHECK(evaluator_->load(state));
-  const std::int64_t samples = data_.x.shape()[0];
+  const std::int64_t samples = data_.samples();
+  if (by_batches_ && samples < task.batch)
+    return malformed(path_ + ": the model's loss is that of a batch of " + std::to_string(task.batch) +
+                     " samples, there are " + std::to_string(samples));
+  const std::int64_t left_out = by_batches_ ? samples % task.batch : 0;
   Totals totals(task, outputs_, last_);
   progress.start("evaluating", samples);
   for (std::int64_t first = 0; first < samples; first += task.batch) {
     if (stop.requested()) return Error{ErrorCode::kInterrupted, "stopped while evaluating", {}};
-    DGX_TRY(const Tensor x, batch_of(data_.x.view(), first, task.batch));
-    DGX_TRY(const Tensor y, batch_of(data_.y.view(), first, task.batch));
-    DGX_CHECK(evaluator_->run(x.view(), y.view()));
     const std::int64_t count = std::min(task.batch, samples - first);
-    totals.add(*evaluator_, y.view(), static_cast<std::size_t>(count));
+    const bool measured = first < samples - left_out;
+    if (!measured && predictions == nullptr) break;
+    DGX_TRY(const Batch batch, Batch::of(data_, first, task.batch));
+    DGX_CHECK(evaluator_->run(batch.views));
+    if (measured) totals.add(*evaluator_, batch.targets(), static_cast<std::size_t>(count));
     if (predictions != nullptr) {
       DGX_CHECK(copy_samples(evaluator_->value(*outputs_.values), task.batch, samples, first, count,
                              predictions->outputs));
@@ -247,7 +294,9 @@ Result<Measures> Evaluation::measure(const State& state, Progress& progress, con
   }
   progress.finish();
   if (totals.empty()) return malformed(path_ + ": every target is ignored: there is nothing to evaluate");
-  return totals.measures(samples);
+  Measures out = totals.measures(samples - left_out);
+  out.left_out = left_out;
+  return out;
 }
 
 }  // namespace dgx::jobs

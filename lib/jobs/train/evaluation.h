@@ -47,6 +47,7 @@ class Evaluation {
   std::string path_;  // the data's
   bundle::Dataset data_;
   kernels::ValueIndex last_{};  // the last value of TASK.eval.jsonl
+  bool by_batches_ = false;     // that is the loss of a whole batch
   ModelOutputs outputs_;
   std::unique_ptr<exec::Evaluator> evaluator_;
 };

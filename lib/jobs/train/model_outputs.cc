@@ -49,7 +49,8 @@ ModelOutputs find_classes(const program::Program& program, const manifest::Task&
   const Primitive& argmax = program.values[*last];
   outputs.class_count = *element_count(argmax.fold);
   // Labels are counted by class, so they must be integers, one for each class that is found.
-  if (task.dataset.y.dtype == DType::kF32) return outputs;
+  const manifest::DatasetField* const y = task.dataset.find("y");
+  if (y == nullptr || y->dtype == DType::kF32) return outputs;
   if (*element_count(argmax.shape) != task.batch * targets_in(task)) return outputs;
   outputs.classes = last;
   find_places(program, argmax, outputs);
@@ -96,7 +97,10 @@ std::optional<Primitive> line_of_outputs(const program::Program& program) {
 
 bool classifies(const manifest::Task& task) { return task.loss.kind == program::LossKind::kCrossEntropy; }
 
-std::int64_t targets_in(const manifest::Task& task) { return *element_count(task.dataset.y.shape); }
+std::int64_t targets_in(const manifest::Task& task) {
+  const manifest::DatasetField* const y = task.dataset.find("y");
+  return y == nullptr ? 0 : *element_count(y->shape);
+}
 
 ModelOutputs find_outputs(program::Program& program, const manifest::Task& task) {
   if (classifies(task)) return find_classes(program, task);

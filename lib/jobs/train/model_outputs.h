@@ -26,7 +26,7 @@ struct ModelOutputs {
 
 /// True if the task's loss is cross entropy.
 [[nodiscard]] bool classifies(const manifest::Task& task);
-/// Number of targets of one sample.
+/// Number of targets of one sample; 0 if the dataset has no y.
 [[nodiscard]] std::int64_t targets_in(const manifest::Task& task);
 
 /// Finds the outputs in a checked evaluation program. For mse they need not be a value of it: then appends

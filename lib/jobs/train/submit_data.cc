@@ -10,27 +10,28 @@ namespace {
 /// Refuses a token outside the vocabulary: it has no embedding.
 Status check_tokens(const bundle::Dataset& data, const program::ModelSpec& spec) {
   const auto* gpt = std::get_if<program::GptSpec>(&spec);
-  if (gpt == nullptr || !data.x_range || (data.x_range->low >= 0 && data.x_range->high < gpt->vocab))
-    return {};
-  return usage_error("tokens range from " + std::to_string(data.x_range->low) + " to " +
-                     std::to_string(data.x_range->high) + ", the model has 0 to " +
+  const auto& range = data.x().range;
+  if (gpt == nullptr || !range || (range->low >= 0 && range->high < gpt->vocab)) return {};
+  return usage_error("tokens range from " + std::to_string(range->low) + " to " +
+                     std::to_string(range->high) + ", the model has 0 to " +
                      std::to_string(gpt->vocab - 1));
 }
 
 }  // namespace
 
 std::optional<bundle::IntegerRange> label_range(const bundle::Dataset& data, const program::LossSpec& loss) {
-  if (!data.y_range || !loss.ignore) return data.y_range;
+  const bundle::Field* const y = data.find("y");
+  if (y == nullptr || !y->range || !loss.ignore) return y == nullptr ? std::nullopt : y->range;
   std::optional<bundle::IntegerRange> range;
   const auto take = [&](std::int64_t label) {
     if (label == *loss.ignore) return;
     if (!range) range = {label, label};
     range = {std::min(range->low, label), std::max(range->high, label)};
   };
-  if (data.y.dtype() == DType::kU8) {
-    for (const std::uint8_t label : data.y.as<std::uint8_t>()) take(label);
+  if (y->numbers.dtype() == DType::kU8) {
+    for (const std::uint8_t label : y->numbers.as<std::uint8_t>()) take(label);
   } else {
-    for (const std::int64_t label : data.y.as<std::int64_t>()) take(label);
+    for (const std::int64_t label : y->numbers.as<std::int64_t>()) take(label);
   }
   return range;
 }
@@ -45,10 +46,11 @@ Result<program::ModelSpec> fitted(program::ModelSpec spec, const bundle::Dataset
     net->classes = range->high + 1;
   }
   if (auto* gpt = std::get_if<program::GptSpec>(&spec); gpt != nullptr && gpt->context == 0) {
-    if (data.x.shape().size() != 2)
+    const Shape& shape = data.x().numbers.shape();
+    if (shape.size() != 2)
       return usage_error("model gpt takes tokens [positions], a sample of x is " +
-                         to_string(Shape(data.x.shape().begin() + 1, data.x.shape().end())));
-    gpt->context = data.x.shape()[1];
+                         to_string(Shape(shape.begin() + 1, shape.end())));
+    gpt->context = shape[1];
   }
   DGX_CHECK(check_tokens(data, spec));
   return spec;

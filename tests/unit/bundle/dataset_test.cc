@@ -35,6 +35,10 @@ Dataset small() {
   return std::move(made).value();
 }
 
+const BulkView& numbers(const Dataset& data, std::string_view field) {
+  return data.find(field)->numbers.view();
+}
+
 TEST_CASE("a dataset comes back with its scale, shift and ranges") {
   const Folder folder;
   const Dataset data = small();
@@ -43,17 +47,17 @@ TEST_CASE("a dataset comes back with its scale, shift and ranges") {
   CHECK(*digest == *dataset_digest(data));
   const auto read = read_dataset(folder / "d.h5");
   REQUIRE(read.ok());
-  CHECK(test::same(read->x.view(), data.x.view()));
-  CHECK(test::same(read->y.view(), data.y.view()));
+  CHECK(test::same(numbers(*read, "x"), numbers(data, "x")));
+  CHECK(test::same(numbers(*read, "y"), numbers(data, "y")));
   CHECK(read->scale == 0x1p-8F);
   CHECK(read->shift == -0.5F);
-  CHECK(read->x_range == IntegerRange{0, 255});
-  CHECK(read->y_range == data.y_range);
+  CHECK(read->x().range == IntegerRange{0, 255});
+  CHECK(read->find("y")->range == data.find("y")->range);
   const auto info = read_dataset_info(folder / "d.h5");
   REQUIRE(info.ok());
   CHECK(info->samples == 1500);
-  CHECK(info->x_shape == Shape{1500, 784});
-  CHECK(info->y_dtype == DType::kI64);
+  CHECK(info->x().shape == Shape{1500, 784});
+  CHECK(info->find("y")->dtype == DType::kI64);
   CHECK(info->digest == *digest);
 }
 
@@ -64,19 +68,19 @@ TEST_CASE("a dataset that is too large for memory is the same in a file") {
   for (const int threads : {1, 3}) {
     auto read = read_dataset(folder / "d.h5", Check::kDigests, {.threads = threads, .bulk_bytes = 100'000});
     REQUIRE(read.ok());
-    CHECK(read->x.view().file >= 0);
-    CHECK(read->y.view().file == -1);
-    CHECK(test::same(read->x.view(), data.x.view()));
+    CHECK(numbers(*read, "x").file >= 0);
+    CHECK(numbers(*read, "y").file == -1);
+    CHECK(test::same(numbers(*read, "x"), numbers(data, "x")));
     CHECK(*dataset_digest(*read) == digest);
     REQUIRE(write_dataset(folder / "again.h5", *read, Clobber::kReplace).ok());
     CHECK(test::slurp(folder / "again.h5") == test::slurp(folder / "d.h5"));
-    auto x = take_rows(read->x, {0, 1499});
-    auto y = take_rows(read->y, {0, 1499});
+    auto x = take_rows(read->x().numbers, {0, 1499});
+    auto y = take_rows(read->find("y")->numbers, {0, 1499});
     REQUIRE((x.ok() && y.ok()));
     const auto made = make_dataset(std::move(x).value(), std::move(y).value(), data.scale, data.shift);
     REQUIRE(made.ok());
-    CHECK(made->x_range == data.x_range);
-    CHECK(std::ranges::equal(made->x.bytes(), data.x.bytes().first(1499 * 784)));
+    CHECK(made->x().range == data.x().range);
+    CHECK(std::ranges::equal(numbers(*made, "x").bytes, numbers(data, "x").bytes.first(1499 * 784)));
   }
 }
 
@@ -100,10 +104,10 @@ TEST_CASE("every part of a dataset is bound by its digest") {
   const Dataset data = small();
   const Digest digest = *dataset_digest(data);
   Dataset other = data;
-  other.x.bytes()[784 * 1500 - 1] ^= 1;
+  other.fields["x"].numbers.bytes()[784 * 1500 - 1] ^= 1;
   CHECK(*dataset_digest(other) != digest);
   other = data;
-  other.y.as<std::int64_t>()[3] += 1;
+  other.fields["y"].numbers.as<std::int64_t>()[3] += 1;
   CHECK(*dataset_digest(other) != digest);
   other = data;
   other.scale = std::nextafter(other.scale, 1.0F);
@@ -112,7 +116,7 @@ TEST_CASE("every part of a dataset is bound by its digest") {
   other.shift = -other.shift;
   CHECK(*dataset_digest(other) != digest);
   other = data;
-  other.y_range->high += 1;
+  other.fields["y"].range->high += 1;
   CHECK(*dataset_digest(other) != digest);
 }
 
@@ -205,7 +209,7 @@ TEST_CASE("names that are not those of y's classes are refused") {
 TEST_CASE("a dataset whose ranges are wrong is refused although its digest fits") {
   const Folder folder;
   Dataset data = small();
-  data.y_range->high += 1;
+  data.fields["y"].range->high += 1;
   REQUIRE(write_dataset(folder / "d.h5", data, Clobber::kRefuse).ok());
   const auto read = read_dataset(folder / "d.h5");
   REQUIRE(!read.ok());

@@ -97,7 +97,7 @@ std::string check_rows(const Form& form, float spoilt = 0) {
   INFO("rows " << form.row << ", columns " << form.column << ", with " << spoilt);
   const auto program = program_of(form);
   const Tensor sample(DType::kF32, {1});
-  const StepInputs inputs{{}, 1, 1, sample.view(), sample.view()};
+  const StepInputs inputs{{}, 1, 1, {{"x", sample.view()}, {"y", sample.view()}}};
   const auto device = DeviceExecutor::create(program, inputs, test::emulated_device(), 1);
   if (!device.ok()) FAIL(device.error().message);
   const auto reference = ExactExecutor::create(program, inputs, 1);

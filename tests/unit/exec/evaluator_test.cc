@@ -20,7 +20,7 @@ TEST_CASE("an evaluation gives the losses and hits of the definition") {
   auto evaluator = Evaluator::create(program, 2);
   REQUIRE(evaluator.ok());
   REQUIRE((*evaluator)->load(state).ok());
-  REQUIRE((*evaluator)->run(inputs.x.view(), inputs.y.view()).ok());
+  REQUIRE((*evaluator)->run({{"x", inputs.x.view()}, {"y", inputs.y.view()}}).ok());
   for (const kernels::ValueIndex v : values.indices(kernels::ValueIndex(values.size() - 2)))
     CHECK(std::ranges::equal((*evaluator)->value(v).bytes, values[v].bytes()));
 }
@@ -50,7 +50,7 @@ TEST_CASE("every value that an evaluation keeps is still there when it ends, tho
   auto evaluator = Evaluator::create(program, 1);
   REQUIRE(evaluator.ok());
   REQUIRE((*evaluator)->load(state).ok());
-  REQUIRE((*evaluator)->run({}, {}).ok());
+  REQUIRE((*evaluator)->run({}).ok());
   for (const kernels::ValueIndex v : values.indices(kernels::ValueIndex{1}))
     CHECK(std::ranges::equal((*evaluator)->value(v).bytes, values[v].bytes()));
 }
@@ -68,7 +68,7 @@ TEST_CASE("an evaluation keeps the values that it is asked for besides the last 
   auto evaluator = Evaluator::create(program, 1, {kernels::ValueIndex{0}, kernels::ValueIndex{1}});
   REQUIRE(evaluator.ok());
   REQUIRE((*evaluator)->load(state).ok());
-  REQUIRE((*evaluator)->run({}, {}).ok());
+  REQUIRE((*evaluator)->run({}).ok());
   for (const kernels::ValueIndex v : values.indices())
     CHECK(std::ranges::equal((*evaluator)->value(v).bytes, values[v].bytes()));
 }
@@ -87,7 +87,7 @@ TEST_CASE("an evaluation refuses a batch of another shape and a state without an
   REQUIRE(evaluator.ok());
   CHECK_FALSE((*evaluator)->load({}).ok());
   const Tensor wrong(DType::kU8, {1, 7});
-  CHECK_FALSE((*evaluator)->run(wrong.view(), wrong.view()).ok());
+  CHECK_FALSE((*evaluator)->run({{"x", wrong.view()}, {"y", wrong.view()}}).ok());
 }
 
 TEST_CASE("a program too large for memory is refused with the bytes it needs, before any are taken") {

@@ -96,7 +96,7 @@ Tensor filled(const Shape& shape, float first) {
 
 TEST_CASE("an entry becomes what a packed weight was", "[device]") {
   const Tensor sample(DType::kF32, {1});
-  const StepInputs inputs{{}, 1, 1, sample.view(), sample.view()};
+  const StepInputs inputs{{}, 1, 1, {{"x", sample.view()}, {"y", sample.view()}}};
   const State start = {{"loss", Tensor(DType::kF32, {})},
                        {"model/w", filled({32, 48}, 1)},
                        {"model/x", filled({40, 32}, 2)},
@@ -123,7 +123,7 @@ TEST_CASE("an entry becomes what a packed weight was", "[device]") {
 
 TEST_CASE("entries become what others were before the step, on every device", "[device]") {
   const Tensor sample(DType::kF32, {1});
-  const StepInputs inputs{{}, 1, 1, sample.view(), sample.view()};
+  const StepInputs inputs{{}, 1, 1, {{"x", sample.view()}, {"y", sample.view()}}};
   auto on_device = DeviceExecutor::create(exchange(), inputs, test::emulated_device(), 1);
   REQUIRE(on_device.ok());
   check(**on_device, "device");

@@ -74,7 +74,7 @@ TEST_CASE("samples in a file give the states of samples in memory, also one valu
   std::ranges::copy(data.x.bytes(), x->bytes().begin());
   for (const int threads : {1, 2, 3}) {
     auto inputs = test::step_inputs(network, data);
-    inputs.x = x->view();
+    inputs.fields["x"] = x->view();
     const auto in_file = ExactExecutor::create(program, inputs, threads);
     REQUIRE(in_file.ok());
     const auto in_memory = executor_of(program, network, data, threads);
@@ -99,7 +99,7 @@ TEST_CASE("rows that cannot be read any more are an error of the step") {
   auto x = BulkTensor::create(data.x.dtype(), data.x.shape(), 1);
   REQUIRE(x.ok());
   auto inputs = test::step_inputs(network, data);
-  inputs.x = x->view();
+  inputs.fields["x"] = x->view();
   const auto executor = ExactExecutor::create(program, inputs, 2);
   REQUIRE(executor.ok());
   REQUIRE((*executor)->load(*program::initial_state(*program, test::kSeed)).ok());

@@ -94,7 +94,7 @@ constexpr std::uint64_t kSeed = 11;
 inline exec::StepInputs step_inputs(const Network& network, const Samples& data) {
   const auto schedule = program::schedule_parameters(network.recipe().optimizer, {}, 100);
   REQUIRE(schedule.ok());
-  return {*schedule, kSeed, network.batch, data.x.view(), data.y.view()};
+  return {*schedule, kSeed, network.batch, {{"x", data.x.view()}, {"y", data.y.view()}}};
 }
 
 /// The inputs of step `step`, for the reference.

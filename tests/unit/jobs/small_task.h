@@ -111,7 +111,7 @@ class SmallTask {
     task.program = {program::program_root(step), std::ssize(step.values)};
     task.evaluation = {program::program_root(evaluation), std::ssize(evaluation.values)};
     task.initial.digest = must(merkle::state_digests(must(program::initial_state(step, 7)))).state;
-    task.dataset = {digest_, kSamples, {DType::kF32, {kInputs}}, {DType::kI64, {}}};
+    task.dataset = {digest_, kSamples, {{"x", {DType::kF32, {kInputs}}}, {"y", {DType::kI64, {}}}}};
     task.model = "mlp:4-8-3";
     task.optimizer = recipe.optimizer;
     task.batch = kBatch;

@@ -122,9 +122,9 @@ TEST_CASE("A task is about its program's batch, work and state") {
   body.batch = 64;
   CHECK_THAT(refused(), Catch::Contains("batch x"));
   body.batch = 128;
-  body.dataset.x.dtype = DType::kF32;
+  body.dataset.fields["x"].dtype = DType::kF32;
   CHECK_THAT(refused(), Catch::Contains("batch x"));
-  body.dataset.x.dtype = DType::kU8;
+  body.dataset.fields["x"].dtype = DType::kU8;
   body.caps.bytes += 1;
   CHECK_THAT(refused(), Catch::Contains("caps"));
   priced();

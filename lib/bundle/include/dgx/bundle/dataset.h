@@ -1,9 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "dgx/bundle/format.h"
@@ -28,46 +31,68 @@ struct Affine {
   bool operator==(const Affine&) const = default;
 };
 
-/// Samples, outermost dimension first, and their labels or targets. A number v of `x` means v * scale +
-/// shift, which is an op of the step program, never done here.
+/// What a dataset has of every sample under one name.
+struct Field {
+  BulkTensor numbers;  ///< [samples, …]
+  /// Present exactly for i64 and u8, and then exact.
+  std::optional<IntegerRange> range = {};
+};
+
+/// Samples by field: x, perhaps y, their labels or targets, and others; at most merkle::kMaxFields. Row i of
+/// every field is of one sample. A number v of x means v * scale + shift, which is an op of the step program,
+/// never done here.
 struct Dataset {
-  BulkTensor x;
-  BulkTensor y;
+  std::map<std::string, Field, std::less<>> fields;
   float scale = 1;
   float shift = 0;
-  /// Present exactly for i64 and u8 fields, and then exact.
-  std::optional<IntegerRange> x_range;
-  std::optional<IntegerRange> y_range;
   /// Names of the classes 0, 1, …, which are the numbers in y. May be empty.
   std::vector<std::string> classes = {};
   /// Scale and shift that were applied to each index of dimension 1 when x was packed: a record for those who
   /// pack more data alike, with nothing left to apply. May be empty.
   std::vector<Affine> channels = {};
+
+  [[nodiscard]] const Field& x() const { return fields.find("x")->second; }
+  /// The field, or nullptr.
+  [[nodiscard]] const Field* find(std::string_view name) const;
+  [[nodiscard]] std::int64_t samples() const { return x().numbers.shape()[0]; }
+};
+
+/// A field's metadata.
+struct FieldInfo {
+  DType dtype = DType::kF32;
+  Shape shape;  ///< [samples, …]
+  std::optional<IntegerRange> range = {};
 };
 
 /// A dataset bundle's metadata, without its numbers.
 struct DatasetInfo {
   std::int64_t samples = 0;
-  DType x_dtype = DType::kF32;
-  DType y_dtype = DType::kF32;
-  Shape x_shape;
-  Shape y_shape;
+  std::map<std::string, FieldInfo, std::less<>> fields;
   float scale = 1;
   float shift = 0;
-  std::optional<IntegerRange> x_range;
-  std::optional<IntegerRange> y_range;
   std::vector<std::string> classes = {};
   std::vector<Affine> channels = {};
   Digest digest;
+
+  [[nodiscard]] const FieldInfo& x() const { return fields.find("x")->second; }
+  /// The field, or nullptr.
+  [[nodiscard]] const FieldInfo* find(std::string_view name) const;
 };
 
-/// kMalformed unless x and y have as many samples, at least one, and neither a rank nor a dimension of 0.
-[[nodiscard]] Status check_fields(const Shape& x, const Shape& y);
+/// Fields by name, as sources give them.
+using FieldNumbers = std::map<std::string, BulkTensor, std::less<>>;
 
-/// Joins samples and labels, checks them and finds the ranges.
+/// kMalformed unless there is an x, there are at most merkle::kMaxFields, all names are those of fields, and
+/// all have as many samples, at least one, and neither a rank nor a dimension of 0.
+[[nodiscard]] Status check_fields(const FieldNumbers& fields);
+
+/// Joins fields, checks them and finds the ranges.
 ///
 /// kMalformed: what check_fields() refuses; a number that is not finite (named by sample and element); an i64
 /// beyond 2^53; names that cannot be those of y's classes. kUsage: scale or shift not finite, scale 0.
+[[nodiscard]] Result<Dataset> make_dataset(FieldNumbers fields, float scale = 1, float shift = 0,
+                                           std::vector<std::string> classes = {});
+/// make_dataset() of x and y.
 [[nodiscard]] Result<Dataset> make_dataset(BulkTensor x, BulkTensor y, float scale = 1, float shift = 0,
                                            std::vector<std::string> classes = {});
 
@@ -79,7 +104,7 @@ struct DatasetInfo {
 /// the tensor digests of `classes` and `channels` if they are there.
 [[nodiscard]] std::string dataset_recipe(const Dataset& dataset);
 
-/// The digest by which a task names its dataset: H(0x07 | RFC 6962 root over the state entries "x" and "y" |
+/// The digest by which a task names its dataset: H(0x07 | RFC 6962 root over the fields as state entries |
 /// SHA-256 of the recipe). Hashes all numbers.
 [[nodiscard]] Result<Digest> dataset_digest(const Dataset& dataset);
 

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -23,8 +24,8 @@ struct StepInputs {
   kernels::ScheduleParameters schedule;
   std::uint64_t seed = 0;
   std::int64_t batch = 0;
-  BulkView x;  ///< [samples, …] of the dataset; borrowed for the executor's life
-  BulkView y;
+  /// The dataset's fields by name, [samples, …] each; borrowed for the executor's life. One is x.
+  std::map<std::string, BulkView, std::less<>> fields = {};
   /// f32 scalars of the program to be read after each step, StepExecutor::watched().
   std::vector<kernels::ValueIndex> watched = {};
 };
@@ -114,8 +115,8 @@ class Evaluator {
   ~Evaluator();
   /// Takes the program's `model/…` entries out of `state`; others are ignored.
   [[nodiscard]] Status load(const State& state);
-  /// `x` and `y` are one batch, of the program's shapes.
-  [[nodiscard]] Status run(const TensorView& x, const TensorView& y);
+  /// `batch` has one batch of each field that the program reads, of the program's shapes; others are ignored.
+  [[nodiscard]] Status run(const std::map<std::string, TensorView, std::less<>>& batch);
   /// A value of the last run. Only the program's last three values are kept, and those asked for.
   [[nodiscard]] TensorView value(kernels::ValueIndex value) const;
   /// One line per operation, as ExactExecutor::explain().

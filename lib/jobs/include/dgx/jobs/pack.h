@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <variant>
@@ -21,16 +22,20 @@ struct IdxSource {
   std::string images, labels;
 };
 struct NpySource {
-  std::string x, y;
+  std::string x;
+  std::optional<std::string> y;
 };
 struct NpzSource {
-  std::string file, x, y;
+  std::string file, x;
+  std::optional<std::string> y;
 };
 struct SafetensorsSource {
-  std::string file, x, y;
+  std::string file, x;
+  std::optional<std::string> y;
 };
 struct Hdf5Source {
-  std::string file, x, y;
+  std::string file, x;
+  std::optional<std::string> y;
 };
 struct CsvSource {
   std::string file;
@@ -55,6 +60,9 @@ using Source = std::variant<IdxSource, NpySource, NpzSource, SafetensorsSource, 
 
 /// Changes that samples of any source go through, in the order in which they are made, and the output.
 struct PackOptions {
+  /// NAME=PLACE: fields besides x and y; PLACE is where NpzSource, SafetensorsSource and Hdf5Source find x in
+  /// their file, and an NPY file for all other sources.
+  std::vector<std::string> fields;
   bundle::Rounding rounding = bundle::Rounding::kRefuse;
   std::vector<std::int64_t> shape;  ///< shape of a sample; empty: unchanged
   bool shuffle = false;
@@ -75,7 +83,7 @@ struct PackOptions {
 struct Packed {
   std::string file;
   bundle::DatasetInfo info;
-  bundle::Summary x, y;               ///< statistics of the stored numbers
+  std::map<std::string, bundle::Summary> values;  ///< statistics of the stored numbers, by field
   std::vector<std::int64_t> classes;  ///< count of each class's samples; empty if y is not classes
   bool existed = false;               ///< it was there already, and `skip_existing`
 };
@@ -83,7 +91,7 @@ struct Packed {
 /// Makes the bundle, or with `split` the two of them; dgx-pack(1). Neither gets its name before both are
 /// written. Refuses an output that exists before it reads anything. With `skip_existing`, bundles that are
 /// there and can be read are the result, and the source is not read: kCannotCreate if one of two is missing,
-/// or for another shape, scale or shift than the options'. kUsage: options that do not fit each other or the
+/// or for other fields, or another shape, scale or shift, than the options'. kUsage: options that do not fit each other or the
 /// data. Errors of the source's reader, of bundle::make_dataset(), and of writing.
 [[nodiscard]] Result<std::vector<Packed>> pack(const Source& source, const PackOptions& options,
                                                const JobContext& context);

@@ -33,7 +33,9 @@ struct TrainOptions {
 /// A model's quality on other data. For people: summed in binary64, not exact.
 struct Measures {
   std::int64_t samples = 0;
-  double loss = 0;                   ///< mean over targets, no smoothing or class weights
+  /// Samples after the last whole batch, which are not measured if the model computes its own loss.
+  std::int64_t left_out = 0;
+  double loss = 0;                   ///< mean over targets, no smoothing or class weights; or over batches
   std::optional<double> accuracy;    ///< cross entropy only: share of the targets that are not ignored
   std::optional<double> top5;        ///< more than five classes: share whose label is among the five best
   std::optional<double> perplexity;  ///< exp(loss), where every token of a sample has a target
@@ -102,8 +104,8 @@ struct EvaluateResult {
   Measures measures;
 };
 
-/// Measures one of the run's checkpoints on another dataset with the same fields. The last batch is padded;
-/// the padding is ignored. kUsage if the run has no checkpoint at that step, or the predictions' name ends in
+/// Measures one of the run's checkpoints on another dataset with the same fields. The last batch is padded,
+/// and the padding ignored, or left out (Measures::left_out). kUsage if the run has no checkpoint at that step, or the predictions' name ends in
 /// neither form; kMissing if the checkpoint was not kept.
 [[nodiscard]] Result<EvaluateResult> evaluate(const EvaluateOptions& options, const JobContext& context);
 

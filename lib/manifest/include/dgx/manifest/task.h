@@ -1,8 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "dgx/core/json.h"
@@ -33,7 +36,7 @@ struct InitialState {
   bool operator==(const InitialState&) const = default;
 };
 
-/// Type and shape of one sample's x or y.
+/// Type and shape of one sample's field.
 struct DatasetField {
   DType dtype = DType::kF32;
   Shape shape;
@@ -43,8 +46,14 @@ struct DatasetField {
 struct DatasetReference {
   Digest digest;
   std::int64_t samples = 0;
-  DatasetField x;
-  DatasetField y;
+  /// By name: an x, perhaps a y, and others; at most merkle::kMaxFields.
+  std::map<std::string, DatasetField, std::less<>> fields;
+
+  /// The field, or nullptr.
+  [[nodiscard]] const DatasetField* find(std::string_view name) const {
+    const auto found = fields.find(name);
+    return found == fields.end() ? nullptr : &found->second;
+  }
   bool operator==(const DatasetReference&) const = default;
 };
 

@@ -79,6 +79,13 @@ struct StateDigests {
 [[nodiscard]] Digest value_leaf(const Digest& value);
 [[nodiscard]] Digest ledger_leaf(const Digest& statement, std::uint64_t receipt_ms);
 
+/// Most fields of a dataset, and most bytes of a field's name.
+inline constexpr std::size_t kMaxFields = 8;
+inline constexpr std::size_t kMaxFieldNameBytes = 32;
+/// True if a dataset's field may be called so: [a-z][a-z0-9_]{0,31}, neither "classes" nor "channels"
+/// (dgx-bundle(5), "Kinds").
+[[nodiscard]] bool is_field_name(std::string_view name);
+
 /// H(0x07 ‖ root over the tensors as state entries ‖ SHA-256(scales)). `scales` is the canonical JSON of
 /// scale, shift and integer ranges. kMalformed as check_names.
 [[nodiscard]] Result<Digest> dataset_digest(std::span<const NamedDigest> tensors, std::string_view scales);

@@ -98,13 +98,13 @@ enum class Kind : std::uint8_t { kInput, kMap, kDot, kSum, kMax, kArgmax, kChain
 struct Source {
   enum class Kind : std::uint8_t {
     kState,     ///< `state NAME`: the entry NAME of the state the step starts from
-    kBatch,     ///< `batch x`, `batch y`: the field's rows of this step's batch
+    kBatch,     ///< `batch NAME`: the rows of this step's batch of the dataset's field NAME
     kSchedule,  ///< `schedule`: one scalar per name in `of`, functions of the step number and the task
     kConstant,  ///< `constant`: the numbers in `of`
     kUniform,   ///< `uniform N`: random numbers in [0,1) of dropout stream N
   };
   Kind kind = Kind::kState;
-  std::string name;             ///< NAME, x or y; the stream's decimal ordinal; empty otherwise
+  std::string name;             ///< NAME; the stream's decimal ordinal; empty otherwise
   std::vector<std::string> of;  ///< schedule names, or constants in text form
   bool operator==(const Source&) const = default;
 };
