@@ -102,8 +102,12 @@ void write_seeds() {
   const auto data = make_dataset(std::move(x), std::move(y), 0.5F);
   auto named = make_dataset(Tensor(DType::kF32, {4, 2}), Tensor(DType::kI64, {4}), 1, 0, {"cat", "dog"});
   named->channels = {{0.5F, -1}, {2, 0}};
+  FieldNumbers fields;
+  for (const char* name : {"x", "y", "mask", "a_2"}) fields.emplace(name, Tensor(DType::kU8, {4, 3}));
+  const auto masked = make_dataset(std::move(fields));
   bool ok = write_dataset(path("dataset"), *data, Clobber::kReplace, kEffort).ok() &&
             write_dataset(path("named"), *named, Clobber::kReplace, kEffort).ok() &&
+            write_dataset(path("masked"), *masked, Clobber::kReplace, kEffort).ok() &&
             write_state(path("state"), start, start_digests, Clobber::kReplace, kEffort).ok();
   auto run = RunWriter::create(path("run"), {digest("task"), digest("program"), 4, ""}, {}, start,
                                start_digests, kEffort);
@@ -123,7 +127,7 @@ void write_seeds() {
 std::vector<std::string> fuzz::seeds() {
   write_seeds();
   std::vector<std::string> out;
-  for (const char* name : {"dataset", "named", "state", "run/index.h5", "sample", "trace"}) {
+  for (const char* name : {"dataset", "named", "masked", "state", "run/index.h5", "sample", "trace"}) {
     out.push_back(Scratch::read(fuzz::scratch() / name));
   }
   for (const test::Trick trick : test::all_tricks()) {

@@ -81,7 +81,7 @@ Program lowered(Activation activation, const char* optimizer, LossKind loss) {
 std::vector<std::string> fuzz::seeds() {
   const std::string head = R"({"k":"input","next":0,"s":[4,6],"src":"state model/w","t":"f32","v":0})"
                            "\n"
-                           R"({"k":"input","s":[4],"src":"batch y","t":"i64","v":1})"
+                           R"({"k":"input","s":[4],"src":"batch mask_2","t":"i64","v":1})"
                            "\n"
                            R"({"k":"input","of":["lr","-lr"],"s":[2],"src":"schedule","t":"f32","v":2})"
                            "\n"

@@ -24,9 +24,9 @@ except ImportError as missing:
 
 import divergences
 import first_moves
-from spec import digests, dispute, worlds
-from spec.games import Proof, Table
-from spec.players import Fool, Lie, Party
+from spec import digests, dispute, evidence, worlds
+from spec.games import Proof, Table, replace
+from spec.players import Fool, Lie, Party, kept
 from spec.running import Flip
 
 VECTORS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "vectors")
@@ -186,6 +186,64 @@ def fool(random, world, honest, proof):
     return table.text(), ruling
 
 
+def other_field(world, claim):
+    """The claim's field in the place of x, which is a field, too."""
+    names = sorted(world.data, key=str.encode)
+    entries = [(each, digests.tensor(world.data[each])) for each in names]
+    return {**claim, "entry": evidence.open_entry(entries, names.index("x")), "tensor": evidence.open_leaf(world.data["x"], 0)}
+
+
+def untrue(_, claim):
+    """Another number in the leaf."""
+    data = bytearray(base64.b64decode(claim["tensor"]["bytes"]))
+    data[7] ^= 1
+    return {**claim, "tensor": {**claim["tensor"], "bytes": base64.b64encode(bytes(data)).decode()}}
+
+
+def next_leaf(world, claim):
+    """A leaf that is the field's, but not the sample's."""
+    field = world.data[claim["entry"]["name"]]
+    leaf = claim["tensor"]["leaf"]
+    return {**claim, "tensor": evidence.open_leaf(field, leaf - 1 if leaf else 1)} if field.nbytes > 1024 else untrue(world, claim)
+
+
+def under_name(_, claim):
+    """The field's leaf, under the name of another one."""
+    return {**claim, "entry": {**claim["entry"], "name": "x" if claim["entry"]["name"] != "x" else "mask"}}
+
+
+def fields(referee):
+    """Claims about the rows of fields besides x and y. A solver whose training had another number of a field falls by the field's own;
+    a challenger who opens anything else proves nothing, and a solver who shows other numbers than they committed to is convicted for that."""
+    world = worlds.masked()
+    honest = world.story()
+    count = 0
+
+    def game(name, story, challenger, falls, change=None, **wanted):
+        nonlocal count
+        table = Table(world, Proof(world, story), "segment", 1)
+        ruling = table.play(Party(world, story), challenger, change)
+        if ruling["falls"] != falls or any(ruling.get(key) != value for key, value in wanted.items()):
+            sys.exit(f"FAILED: {name}: {ruling}")
+        check(referee, name, table.text(), ruling)
+        count += 1
+
+    for value, element in ((3, 5), (3, 1100 + 1099), (4, 2), (5, 7)):
+        name, cheat = world.lines[value]["src"], world.story(Lie(4, value, altered=lambda array, at=element: kept(array, at, array.flat[at] + 1)))
+        assert is_in_state(cheat, honest, cheat.lie)
+        game(f"{name}, another number", cheat, Party(world, honest), True, claim="c")
+        for wrong in (other_field, untrue, next_leaf, under_name):
+            if name == "batch x" and wrong is other_field:
+                continue
+            change = replace(kind="claim", data=lambda claim, wrong=wrong: wrong(world, claim))
+            game(f"{name}, opened wrongly: {wrong.__name__}", cheat, Party(world, honest), False, change, claim="c")
+        game(f"{name}, honest", honest, Fool(world, honest, value, element, 0, 1), False, claim="c")
+        shown = replace(kind="leaf", bytes=lambda text: base64.b64encode(bytes([base64.b64decode(text)[0] ^ 1]) + base64.b64decode(text)[1:]).decode())
+        if honest.table(4)[value].nbytes > 1024:
+            game(f"{name}, not what is in the value", cheat, Party(world, honest), True, shown, reason="post")
+    return count
+
+
 def diverging(referee, random, clean, name):
     made = None
     while made is None:
@@ -215,6 +273,7 @@ def main():
                 sys.exit(f"FAILED: {name}: {table.judge.ruling}")
             check(referee, name, table.text(), table.judge.ruling)
             stored += 1
+        stored += fields(referee)
         while games < options.games:
             made = cheat(random, world, honest) if games % 4 else fool(random, world, honest, proof)
             if made:

@@ -54,16 +54,20 @@ def outputs(ranges):
 
 
 class Program:
-    def __init__(self, seed, batch, x_shape, y_shape):
+    def __init__(self, seed, batch, data):
+        """`data`: the dataset's fields by name; x is f32, y i64."""
         self.random = np.random.default_rng(seed)
         self.lines = []
         self.entries = {}
         self.input([], "f32", "state loss")
         self.input([], "i64", "state step")
-        self.floats = [self.input([batch, *x_shape], "f32", "batch x"), self.input([64, 3], "f32", "uniform 7"),
+        self.floats = [self.input([batch, *data["x"].shape[1:]], "f32", "batch x"), self.input([64, 3], "f32", "uniform 7"),
                        self.input([5, 3], "f32", "state model/a.weight"), self.input([5], "f32", "state model/a.bias")]
         self.lines[2 + 2]["next"], self.lines[2 + 3]["next"] = 4, 5
-        self.integers = [self.input([batch, *y_shape], "i64", "batch y"), 1]
+        self.integers = [self.input([batch, *data["y"].shape[1:]], "i64", "batch y"), 1]
+        for name in sorted(data.keys() - {"x", "y"}):
+            element = {"f": "f32", "i": "i64", "u": "u8"}[data[name].dtype.kind]
+            (self.floats if element == "f32" else self.integers).append(self.input([batch, *data[name].shape[1:]], element, f"batch {name}"))
         self.constants()
 
     def pick(self, choices):

@@ -24,7 +24,9 @@ from spec import digests, inputs, program, written
 OPTIONS = {"batch": 4, "steps": 3, "checkpoint_every": 3, "loss": "mse", "schedule": {"kind": "cosine", "min": "0x1p-20", "warmup": 1},
            "optimizer": {"kind": "adamw", "lr": "0x1.999999999999ap-4", "beta1": "0x1.ccccccccccccdp-1", "beta2": "0x1.ff7ced916872bp-1",
                          "eps": "0x1.5798ee2308c3ap-27", "weight_decay": "0x1.47ae147ae147bp-7"}}
-EVALUATION = [{"k": "input", "s": [4, 6, 8], "src": "batch x", "t": "f32", "v": 0}, {"k": "map", "s": [4], "t": "f32", "v": 1, "x": ["0[i0,0,0]"]}]
+# The loss of a whole batch.
+EVALUATION = [{"k": "input", "s": [4, 3], "src": "batch mask", "t": "u8", "v": 0}, {"k": "input", "s": [4, 2, 2], "src": "batch weight_2", "t": "f32", "v": 1},
+              {"do": ["f32 x0", "mul t0 x1"], "f": [4, 2], "k": "sum", "s": [], "t": "f32", "v": 2, "x": ["0[k0,k1]", "1[k0,k1,0]"]}]
 
 
 def small_data(bench):
@@ -36,11 +38,17 @@ def small_data(bench):
     x[::2, ::2] = chance.normal(size=x[::2, ::2].shape)
     y = chance.integers(-3, 12, [12, 5])
     y[:, 0] = chance.integers(-(2**53), 2**53, 12)
-    for name, array in (("x", x), ("y", y)):
+    data = {"x": x, "y": y, "mask": chance.integers(0, 256, [12, 3], dtype=np.uint8), "weight_2": chance.normal(size=[12, 2, 2]).astype("<f4")}
+    for name, array in data.items():
         np.save(bench.path(f"{name}.npy"), array)
-    bench.run("dgx-pack", "npy", "--x", "x.npy", "--y", "y.npy", "-o", "data.h5")
+    bench.run("dgx-pack", "npy", "--x", "x.npy", "--y", "y.npy", "--field", "weight_2=weight_2.npy", "--field", "mask=mask.npy", "-o", "data.h5")
     with h5py.File(bench.path("data.h5"), "r") as file:
-        return {"x": x, "y": y}, file.attrs["recipe"]
+        recipe = file.attrs["recipe"]
+        bench.check(file.attrs["digest"].decode() == digests.dataset(data, recipe), "the digest of four fields")
+        bench.check(json.loads(recipe)["ranges"].keys() == {"mask", "y"}, "ranges of the fields of integers")
+        for name, array in data.items():
+            bench.check(np.array_equal(file[name][()].view(np.uint8), array.view(np.uint8)), f"field {name}")
+        return data, recipe
 
 
 def instruction_sets(bench, name):
@@ -73,7 +81,7 @@ def show(bench, name, step, number, lines, table):
 
 
 def check_program(bench, name, seed, data, recipe):
-    made = generator.Program(seed, OPTIONS["batch"], data["x"].shape[1:], data["y"].shape[1:])
+    made = generator.Program(seed, OPTIONS["batch"], data)
     made.every_operation()
     made.random_lines(12)
     made.keep()
@@ -93,6 +101,24 @@ def check_program(bench, name, seed, data, recipe):
             bench.check(done["state"] == digests.state(state), f"{name}: state after step {step}, {isa}, {threads} threads")
 
 
+def check_evaluation(bench, name, data):
+    """The mean over whole batches: of all 12 samples, and of the first 10, of which 2 are left out, and which are packed from an archive."""
+    np.savez(bench.path("data.npz"), **data)
+    bench.run("dgx-pack", "npz", "data.npz", "--x", "x", "--y", "y", "--field", "mask=mask", "weight_2=weight_2", "--first", "10", "-o", "ten.h5")
+    bench.run("dgx-pack", "npz", "data.npz", "--x", "x", "--y", "y", "--field", "mask=mask", "weight_2=weight_2", "--first", "3", "-o", "three.h5")
+    bench.run("dgx-pack", "npz", "data.npz", "--x", "x", "--y", "y", "--field", "mask=mask", "-o", "fewer.h5")
+    for file, samples in (("data.h5", 12), ("ten.h5", 10)):
+        losses = []
+        for first in range(0, samples - 3, 4):
+            table = [data["mask"][first:first + 4], data["weight_2"][first:first + 4]]
+            losses.append(float(program.Line(EVALUATION[2], table).value()))
+        found = bench.run("dgx-train", f"{name}.json", "--data", file, "--evaluate", f"{name}.run")
+        bench.check(found["loss"] == sum(losses) / len(losses), f"{file}: loss of whole batches: {found}")
+        bench.check((found["samples"], found.get("left_out", 0)) == (samples // 4 * 4, samples % 4), f"{file}: samples left out: {found}")
+    bench.run("dgx-train", f"{name}.json", "--data", "three.h5", "--evaluate", f"{name}.run", codes=(65,))
+    bench.run("dgx-train", f"{name}.json", "--data", "fewer.h5", "--evaluate", f"{name}.run", codes=(65,))
+
+
 def main():
     parser = support.parser()
     parser.add_argument("--seed", type=int, help="of the only program")
@@ -103,6 +129,7 @@ def main():
         print("fresh seed", fresh)
         for number, seed in enumerate([fresh] if options.seed else [1, fresh]):
             check_program(bench, f"program{number}", seed, data, recipe)
+        check_evaluation(bench, "program0", data)
 
 
 if __name__ == "__main__":

@@ -34,6 +34,7 @@ void add_other_fields(const bundle::DatasetInfo& info, Description& out) {
     if (name == "x" || name == "y") continue;
     json::Object row = field_type(field);
     row.emplace("name", name);
+    row.try_emplace("range", json::Array{});  // of floats there is none
     rows.emplace_back(std::move(row));
   }
   if (!rows.empty()) out.fields.push_back({"fields", std::move(rows), {"name", "dtype", "shape", "range"}});

@@ -14,8 +14,10 @@ for path in sys.argv[1:]:
     with h5py.File(path) as bundle:
         data = {name: bundle[name][:] for name in sorted(bundle)}
         recipe = bundle.attrs["recipe"]
-        assert bundle.attrs["digest"].decode() == digests.dataset({name: data[name] for name in "xy"}, recipe), f"{path}: digest"
-        for name in data.keys() - {"x", "y"}:
+        others = data.keys() & {"classes", "channels"}
+        fields = {name: data[name] for name in data.keys() - others}
+        assert bundle.attrs["digest"].decode() == digests.dataset(fields, recipe), f"{path}: digest"
+        for name in others:
             assert json.loads(recipe)[name] == digests.tensor(data[name]).hex(), f"{path}: {name}"
     for name, array in data.items():
         print(path, name, bytes(array).decode() if name == "classes" else " ".join(str(array.tolist()).split()))

@@ -288,9 +288,10 @@ class Party:
         row, column = divmod(at, self.value(game)[0].size)
         array = self.world.data[name]
         sample = program.inputs.batch_indices(int(self.world.task["seed"]), len(array), self.world.task["batch"], game.at["step"])[row]
-        entries = [(each, digests.tensor(self.world.data[each])) for each in ("x", "y")]
+        names = sorted(self.world.data, key=str.encode)
+        entries = [(each, digests.tensor(self.world.data[each])) for each in names]
         leaf = (sample * array[0].size + column) * array.itemsize // digests.LEAF_BYTES
-        return {"data": {"entry": evidence.open_entry(entries, "xy".index(name)), "scales": digests.sha(self.world.recipe).hex(),
+        return {"data": {"entry": evidence.open_entry(entries, names.index(name)), "scales": digests.sha(self.world.recipe).hex(),
                          "tensor": evidence.open_leaf(array, leaf)}}
 
     def operands(self, game, at, position, accumulator=None):

@@ -1,5 +1,6 @@
 """Small tasks to dispute about. `small` has every kind of line, folds of one block and of several; `long` has a segment of many steps; `wide` has
-trees of more than 256 leaves: of values, of a value's numbers, of a state's entries; `folds` has large folds alone; `exploding` diverges."""
+trees of more than 256 leaves: of values, of a value's numbers, of a state's entries; `folds` has large folds alone; `exploding` diverges;
+`masked` reads fields besides x, and its dataset has no y."""
 
 import numpy as np
 
@@ -155,6 +156,25 @@ def exploding():
     made.add("map", "i64", [], x=["2[]"], do=["add x0 1"])
     state = {"loss": np.zeros([], "<f4"), "model/b": np.ones(2, "<f4"), "step": np.zeros([], "<i8")}
     return World(made.lines, EVALUATION, data(), state, options(3, 7, 3))
+
+
+def masked():
+    """Sums of x times mask, times a weight; lines 3 to 5 are the batch. A sample of mask has more than a leaf of numbers, one of weight a few."""
+    made = Lines()
+    made.source("f32", [], "state loss", next=7)
+    made.source("f32", [3], "state model/b", next=8)
+    made.source("i64", [], "state step", next=9)
+    made.source("u8", [3, 1100], "batch mask")
+    made.source("f32", [3], "batch weight")
+    made.source("f32", [3, 5], "batch x")
+    made.add("sum", "f32", [3], f=[1100], x=["3[i0,k0]", "5[i0,k0//220]"], do=["f32 x0", "mul t0 x1"])
+    made.add("sum", "f32", [], f=[3], x=["6[k0]"])
+    made.add("map", "f32", [3], x=["6[i0]", "4[i0]", "1[i0]"], do=["fma x0 x1 x2"])
+    made.add("map", "i64", [], x=["2[]"], do=["add x0 1"])
+    numbers = np.random.default_rng(7)
+    samples = {"mask": numbers.integers(0, 3, (64, 1100)).astype("|u1"), "weight": numbers.normal(size=64).astype("<f4"), "x": data()["x"]}
+    state = {"loss": np.zeros([], "<f4"), "model/b": np.ones(3, "<f4"), "step": np.zeros([], "<i8")}
+    return World(made.lines, EVALUATION, samples, state, options(3, 7, 3))
 
 
 def wide():

@@ -44,6 +44,9 @@ def task_of(program, evaluation, data, recipe, options, initial=None):
     from_seed = {} if initial else inputs.initial_state(program, int(options["seed"]))
     fields = {name: {"dtype": {"<f4": "f32", "<i8": "i64", "|u1": "u8"}[array.dtype.str], "shape": list(array.shape[1:])}
               for name, array in data.items()}
+    others = {name: fields.pop(name) for name in list(fields) if name not in ("x", "y")}
+    if others:
+        fields["fields"] = others
     task = {"program": {"lines": len(program), "root": digests.lines(text_of(program))},
             "evaluation": {"lines": len(evaluation), "root": digests.lines(text_of(evaluation))},
             "initial": {"digest": digests.state(initial or from_seed), "source": "file" if initial else "seed"},

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <functional>
 #include <limits>
 
 #include "dgx/bundle/transforms.h"
@@ -98,6 +99,75 @@ TEST_CASE("the digest of a tiny dataset is what Python computes") {
   const auto data = make_dataset(floats({2, 1}, {1, 2}), integers({0, 1}));
   REQUIRE(data.ok());
   CHECK(dataset_digest(*data)->hex() == "b926996c12511e90409d2a0452ae30700f8f2f584b691dfa76b3c03f51cd9a2d");
+}
+
+FieldNumbers masked() {
+  FieldNumbers fields;
+  fields.emplace("x", floats({2, 1}, {1, 2}));
+  fields.emplace("y", integers({0, 1}));
+  Tensor mask(DType::kU8, {2, 3});
+  std::ranges::copy(std::initializer_list<std::uint8_t>{1, 0, 1, 0, 0, 7}, mask.bytes().begin());
+  fields.emplace("mask", std::move(mask));
+  return fields;
+}
+
+// From the page by tests/interop/spec/digests.py.
+TEST_CASE("a dataset of other fields has the digest of the page and comes back") {
+  const Folder folder;
+  const auto data = make_dataset(masked());
+  REQUIRE(data.ok());
+  CHECK(dataset_recipe(*data) == R"({"ranges":{"mask":[0,7],"y":[0,1]},"scale":"0x1p0","shift":"0x0p0"})");
+  CHECK(dataset_digest(*data)->hex() == "875155656377ebd9a2d91b8f857f90d79451606b8a376ee205d97a1eaa086279");
+  REQUIRE(write_dataset(folder / "d.h5", *data, Clobber::kRefuse).ok());
+  const auto read = read_dataset(folder / "d.h5");
+  REQUIRE(read.ok());
+  CHECK(read->fields.size() == 3);
+  CHECK(test::same(numbers(*read, "mask"), numbers(*data, "mask")));
+  CHECK(read->find("mask")->range == IntegerRange{0, 7});
+  CHECK(read_dataset_info(folder / "d.h5")->find("mask")->shape == Shape{2, 3});
+  FieldNumbers alone;
+  alone.emplace("x", floats({2, 1}, {1, 2}));
+  const auto without_y = make_dataset(std::move(alone));
+  REQUIRE(without_y.ok());
+  CHECK(dataset_digest(*without_y)->hex() ==
+        "719da2f9080b428aa5522604bf8745e0b8341658eb243934d7307cf98180819f");
+  REQUIRE(write_dataset(folder / "x.h5", *without_y, Clobber::kRefuse).ok());
+  CHECK(read_dataset(folder / "x.h5")->find("y") == nullptr);
+}
+
+TEST_CASE("another name, number or range of a field gives another digest") {
+  const auto data = make_dataset(masked());
+  REQUIRE(data.ok());
+  const Digest digest = *dataset_digest(*data);
+  Dataset other = *data;
+  other.fields["mask"].numbers.bytes()[2] ^= 1;
+  CHECK(*dataset_digest(other) != digest);
+  other = *data;
+  other.fields["mask"].range->high = 8;
+  CHECK(*dataset_digest(other) != digest);
+  other = *data;
+  auto moved = other.fields.extract("mask");
+  moved.key() = "masks";
+  other.fields.insert(std::move(moved));
+  CHECK(*dataset_digest(other) != digest);
+}
+
+TEST_CASE("fields that are none are refused") {
+  const auto refused = [](const std::function<void(FieldNumbers&)>& change) {
+    FieldNumbers fields = masked();
+    change(fields);
+    const auto made = make_dataset(std::move(fields));
+    return made.ok() ? "" : made.error().message;
+  };
+  CHECK(refused([](auto& fields) { fields.erase("x"); }) == "there is no field x");
+  CHECK(refused([](auto& fields) { fields["mask"] = Tensor(DType::kU8, {3, 2}); }) ==
+        "x has 2 samples, mask has 3");
+  for (const char* name : {"Mask", "", "1x", "a/b", "classes", "channels", "m-n"})
+    CHECK(refused([&](auto& fields) { fields[name] = Tensor(DType::kU8, {2}); }).find("no name of a field") !=
+          std::string::npos);
+  CHECK(refused([&](auto& fields) {
+          for (const char* name : {"a", "b", "c", "d", "e", "f"}) fields[name] = Tensor(DType::kU8, {2});
+        }) == "9 fields, at most 8");
 }
 
 TEST_CASE("every part of a dataset is bound by its digest") {

@@ -93,7 +93,7 @@ TEST_CASE("statistics are of the stored numbers, and classes without samples cou
   const auto data =
       make_dataset(bytes({3, 2}, {5, 1, 2, 2, 2, 0}), bytes({3}, {0, 2, 2}), 1, 0, {"a", "b", "c", "d"});
   REQUIRE(data.ok());
-  const auto x = summary_of(data->x);
+  const auto x = summary_of(data->x().numbers);
   CHECK((x->least == 0 && x->greatest == 5 && x->mean == 2));
   CHECK(*class_counts(*data) == std::vector<std::int64_t>{1, 0, 2, 0});
   const auto targets = make_dataset(bytes({1, 1}, {5}), bytes({1, 2}, {0, 2}));

@@ -98,6 +98,26 @@ TEST_CASE("nested faults of a task name the field from the top") {
         "predicate: dataset: x: dtype: unknown element type \"f64\"");
   CHECK(refused(task, R"("shape":[28,28])", R"("shape":[28,0])") ==
         "predicate: dataset: x: shape: dimension 1 is not a positive integer");
+  const auto fields = [&](const std::string& object) {
+    return refused(task, R"("samples":1000)", R"("fields":)" + object + R"(,"samples":1000)");
+  };
+  const std::string mask = R"({"dtype":"u8","shape":[5]})";
+  CHECK(fields(R"({"mask":)" + mask + "}") == "accepted");
+  CHECK(fields("{}") ==
+        "predicate: dataset: fields: is not an object of other fields, at most 8 with x and y");
+  CHECK(fields("[]") == fields("{}"));
+  CHECK(fields(R"({"x":)" + mask + "}") == "predicate: dataset: fields: \"x\" is no name of another field");
+  CHECK(fields(R"({"y":)" + mask + "}") == "predicate: dataset: fields: \"y\" is no name of another field");
+  CHECK(fields(R"({"Mask":)" + mask + "}") ==
+        "predicate: dataset: fields: \"Mask\" is no name of another field");
+  CHECK(fields(R"({"mask":{"dtype":"u8","shape":[0]}})") ==
+        "predicate: dataset: fields: mask: shape: dimension 0 is not a positive integer");
+  std::string seven = "{";
+  for (const char* name : {"a", "b", "c", "d", "e", "f", "g"})
+    seven += (seven.size() > 1 ? ",\"" : "\"") + std::string(name) + "\":" + mask;
+  CHECK(fields(seven + "}") == fields("{}"));
+  CHECK(refused(task, R"(,"y":{"dtype":"i64","shape":[]})", "") == "accepted");
+  CHECK(refused(task, R"(,"x":{"dtype":"u8","shape":[28,28]})", "") == "predicate: dataset: x: is missing");
   CHECK(refused(task, R"("escrow":555)", R"("escrow":554)") ==
         "predicate: estimate: escrow: is 554, its parts sum to 555");
   CHECK(refused(task, R"("numerics":"exact-1")", R"("numerics":"native")") ==

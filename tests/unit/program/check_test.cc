@@ -344,6 +344,16 @@ TEST_CASE("an evaluation program has no schedule and no random numbers, whose st
     return check_program(*program, ProgramRole::kEvaluation);
   };
   CHECK(checked_evaluation(R"({"k":"input","s":[4],"src":"batch y","t":"f32","v":0})").ok());
+  CHECK(checked_evaluation(R"({"k":"input","s":[4],"src":"batch mask_2","t":"f32","v":0})").ok());
+  const auto gives = [&](const char* shape) {
+    const auto program = parse_program(R"({"k":"input","s":)" + std::string(shape) +
+                                       R"(,"src":"batch y","t":"f32","v":0})" + "\n");
+    REQUIRE(program.ok());
+    return check_program(*program, ProgramRole::kEvaluation).ok();
+  };
+  CHECK(gives("[]"));
+  CHECK(gives("[4]"));
+  CHECK_FALSE(gives("[4,1]"));
   for (const char* input :
        {R"({"k":"input","s":[4],"src":"uniform 0","t":"f32","v":0})",
         R"({"k":"input","of":["lr","lr","lr","lr"],"s":[4],"src":"schedule","t":"f32","v":0})"}) {

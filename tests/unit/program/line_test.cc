@@ -36,6 +36,7 @@ const Numbered kAccepted[] = {
      R"({"do":["add acc x0"],"f":[2048],"init":"0x0p0","k":"chain","s":[256,384],"t":"f32","v":2101,"when":["eq x1 i0"],"x":["2100@2048.384[k0,i1]","0@2048[k0]"]})"},
     {0, R"({"k":"input","of":["0x1p0"],"s":[1],"src":"constant","t":"f32","v":0})"},
     {0, R"({"k":"input","s":[],"src":"batch y","t":"u8","v":0})"},
+    {0, R"({"k":"input","s":[2,5],"src":"batch attention_mask","t":"i64","v":0})"},
     {0, R"({"k":"input","s":[4],"src":"uniform 3","t":"f32","v":0})"},
     {7, R"({"i":[2,3],"k":"map","s":[2,3],"t":"f32","v":7,"x":["0[i0,i1]"]})"},  // i may equal s
     {1, R"({"i":[2,3],"k":"map","s":[6],"t":"i64","v":1,"x":["0[4-i0,i1//2,(2*i0+i1-3)//5,-i0]?-1"]})"},
@@ -112,12 +113,16 @@ TEST_CASE("a line is refused with its number and the field") {
 TEST_CASE("an input takes its source from a closed list") {
   const std::string state = R"({"k":"input","next":2,"s":[3],"src":"state model/a","t":"f32","v":0})";
   REQUIRE(parse_line(state, {}).ok());
-  for (const char* source : {"state", "state ", "state a b", "batch z", "batch", "schedule x", "constants",
+  for (const char* source : {"state", "state ", "state a b", "batch Z", "batch 1x", "batch x y", "batch classes",
+                             "batch", "batch ", "schedule x", "constants",
                              "uniform x", "uniform 16777216", "uniform -1", ""}) {
     INFO(source);
     CHECK(!parse_line(replaced(state, "state model/a", source), {}).ok());
   }
   CHECK(!parse_line(replaced(state, "state model/a", "state " + std::string(257, 'n')), {}).ok());
+  const std::string batch = R"({"k":"input","s":[3],"src":"batch x","t":"f32","v":0})";
+  CHECK(parse_line(replaced(batch, "batch x", "batch " + std::string(32, 'n')), {}).ok());
+  CHECK(!parse_line(replaced(batch, "batch x", "batch " + std::string(33, 'n')), {}).ok());
   CHECK(!parse_line(replaced(state, "state model/a", "batch x"), {}).ok());  // only state entries have a next
 }
 

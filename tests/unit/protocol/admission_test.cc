@@ -125,6 +125,13 @@ TEST_CASE("A task is about its program's batch, work and state") {
   body.dataset.fields["x"].dtype = DType::kF32;
   CHECK_THAT(refused(), Catch::Contains("batch x"));
   body.dataset.fields["x"].dtype = DType::kU8;
+  auto x = body.dataset.fields.extract("x");
+  x.key() = "mask";
+  body.dataset.fields.insert(std::move(x));
+  CHECK_THAT(refused(), Catch::Contains("has no field x, which the program reads"));
+  x = body.dataset.fields.extract("mask");
+  x.key() = "x";
+  body.dataset.fields.insert(std::move(x));
   body.caps.bytes += 1;
   CHECK_THAT(refused(), Catch::Contains("caps"));
   priced();
