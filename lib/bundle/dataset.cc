@@ -214,7 +214,8 @@ Result<Recipe> parse_recipe(const std::string& text) {
 /// checked.
 Result<std::vector<std::string>> field_names(const Reader& reader, const Recipe& recipe) {
   DGX_TRY(std::vector<std::string> names, reader.children(""));
-  for (const auto& [name, digest] : {std::pair(kClasses, &recipe.classes), std::pair(kChannels, &recipe.channels)})
+  for (const auto& [name, digest] :
+       {std::pair(kClasses, &recipe.classes), std::pair(kChannels, &recipe.channels)})
     if (!digest->empty()) std::erase(names, name);
   return names;
 }

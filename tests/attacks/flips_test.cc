@@ -166,7 +166,8 @@ TEST_CASE("a flipped bit of a dataset's file is noticed, or changes nothing that
     const auto alike = [&](const char* field) {
       return same(read->find(field)->numbers.view(), dataset.find(field)->numbers.view());
     };
-    return digest_of(*read) == digest_of(dataset) && alike("x") && alike("y") ? Seen::kNothingChanged : Seen::kMissed;
+    return digest_of(*read) == digest_of(dataset) && alike("x") && alike("y") ? Seen::kNothingChanged
+                                                                              : Seen::kMissed;
   });
   CHECK(noticed > 300);
 }

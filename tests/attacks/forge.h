@@ -47,8 +47,7 @@ class Forger {
 
   /// The states that would be committed: the given one, and one after each segment.
   [[nodiscard]] std::vector<State> train(Machine machine, State state) const {
-    for (const auto& [name, field] : machine.data.fields)
-      machine.inputs.fields[name] = field.numbers.view();
+    for (const auto& [name, field] : machine.data.fields) machine.inputs.fields[name] = field.numbers.view();
     auto executor = must(exec::ExactExecutor::create(files_.program, machine.inputs, 1));
     std::vector<State> out{state};
     must(executor->load(state));

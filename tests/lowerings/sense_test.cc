@@ -162,8 +162,10 @@ class Subject {
     const auto program =
         std::make_shared<const program::Program>(must(lowering::lower_training_step(graph, recipe())));
     const State start = must(lowering::initial_state(*program, graph));
-    const exec::StepInputs inputs{must(program::schedule_parameters(recipe().optimizer, {}, 1000)), kSeed,
-                                  recipe().batch, {{"x", x_.view()}, {"y", y_.view()}}};
+    const exec::StepInputs inputs{must(program::schedule_parameters(recipe().optimizer, {}, 1000)),
+                                  kSeed,
+                                  recipe().batch,
+                                  {{"x", x_.view()}, {"y", y_.view()}}};
     std::vector<State> states = {start};
     const auto eager = must(Eager::create(case_, case_.reference, kSeed, true));
     for (std::int64_t step = 0; step < case_.steps; ++step) {

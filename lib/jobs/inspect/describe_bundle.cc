@@ -45,12 +45,11 @@ json::Output exactly(float number) { return json::Output::of_hex(program::hex_fl
 
 Result<Description> describe_dataset(const std::string& path, Recompute recompute, int threads) {
   DGX_TRY(const bundle::DatasetInfo info, bundle::read_dataset_info(path));
-  Description out{"dataset",
-                  {{"samples", json_number(info.samples)},
-                   {"digest", info.digest.hex()},
-                   {"x", field_type(info.x())}},
-                  {},
-                  {}};
+  Description out{
+      "dataset",
+      {{"samples", json_number(info.samples)}, {"digest", info.digest.hex()}, {"x", field_type(info.x())}},
+      {},
+      {}};
   if (const bundle::FieldInfo* const y = info.find("y")) out.fields.push_back({"y", field_type(*y)});
   out.fields.push_back({"scale", exactly(info.scale)});
   out.fields.push_back({"shift", exactly(info.shift)});

@@ -306,15 +306,14 @@ Result<Draft> draft(const SubmitOptions& options, const JobContext& context) {
     return usage_error(options.data + ": a task takes a dataset of x and y, this one has " +
                        std::to_string(data.fields.size()) + " fields");
   const std::uint64_t seed = options.seed.value_or(0);
-  const lowering::TrainingRecipe recipe{
-      field_of(data.x().numbers.view()),
-      field_of(data.find("y")->numbers.view()),
-      data.scale,
-      data.shift,
-      options.batch,
-      parsed.loss,
-      parsed.optimizer,
-      options.clip_norm};
+  const lowering::TrainingRecipe recipe{field_of(data.x().numbers.view()),
+                                        field_of(data.find("y")->numbers.view()),
+                                        data.scale,
+                                        data.shift,
+                                        options.batch,
+                                        parsed.loss,
+                                        parsed.optimizer,
+                                        options.clip_norm};
   DGX_TRY(const std::int64_t steps, steps_of(options, seed, samples));
   if (steps < 2) return usage_error("a task has at least 2 steps, this one has " + std::to_string(steps));
   if (options.checkpoint_every && *options.checkpoint_every < 2)

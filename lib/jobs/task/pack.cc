@@ -121,8 +121,8 @@ Result<Places> parse_fields(const std::vector<std::string>& texts) {
                          "x and y are what the source's own options say");
   }
   if (out.size() + 2 <= merkle::kMaxFields) return out;
-  return usage_error(fmt::format("--field: {} fields besides x and y, at most {}", out.size(),
-                                 merkle::kMaxFields - 2));
+  return usage_error(
+      fmt::format("--field: {} fields besides x and y, at most {}", out.size(), merkle::kMaxFields - 2));
 }
 
 Status read_fields(const Source& source, const Places& places, const Wanted& wanted,

@@ -60,10 +60,12 @@ Result<bundle::Dataset> open_test_data(const std::string& path, const manifest::
   std::map<std::string, manifest::DatasetField, std::less<>> fields;
   for (const auto& [name, field] : data.fields) {
     const Shape& shape = field.numbers.shape();
-    fields.emplace(name, manifest::DatasetField{field.numbers.dtype(), Shape(shape.begin() + 1, shape.end())});
+    fields.emplace(name,
+                   manifest::DatasetField{field.numbers.dtype(), Shape(shape.begin() + 1, shape.end())});
   }
   if (fields == task.dataset.fields) return data;
-  return malformed(path + ": its fields do not have the names, types and shapes that the task was submitted with");
+  return malformed(path +
+                   ": its fields do not have the names, types and shapes that the task was submitted with");
 }
 
 /// True if a sample is a sequence of tokens, each with a target.

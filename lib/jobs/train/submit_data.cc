@@ -13,8 +13,7 @@ Status check_tokens(const bundle::Dataset& data, const program::ModelSpec& spec)
   const auto& range = data.x().range;
   if (gpt == nullptr || !range || (range->low >= 0 && range->high < gpt->vocab)) return {};
   return usage_error("tokens range from " + std::to_string(range->low) + " to " +
-                     std::to_string(range->high) + ", the model has 0 to " +
-                     std::to_string(gpt->vocab - 1));
+                     std::to_string(range->high) + ", the model has 0 to " + std::to_string(gpt->vocab - 1));
 }
 
 }  // namespace

@@ -160,8 +160,9 @@ TEST_CASE("fields that are none are refused") {
     return made.ok() ? "" : made.error().message;
   };
   CHECK(refused([](auto& fields) { fields.erase("x"); }) == "there is no field x");
-  CHECK(refused([](auto& fields) { fields["mask"] = Tensor(DType::kU8, {3, 2}); }) ==
-        "x has 2 samples, mask has 3");
+  CHECK(refused([](auto& fields) {
+          fields["mask"] = Tensor(DType::kU8, {3, 2});
+        }) == "x has 2 samples, mask has 3");
   for (const char* name : {"Mask", "", "1x", "a/b", "classes", "channels", "m-n"})
     CHECK(refused([&](auto& fields) { fields[name] = Tensor(DType::kU8, {2}); }).find("no name of a field") !=
           std::string::npos);

@@ -113,9 +113,9 @@ TEST_CASE("a line is refused with its number and the field") {
 TEST_CASE("an input takes its source from a closed list") {
   const std::string state = R"({"k":"input","next":2,"s":[3],"src":"state model/a","t":"f32","v":0})";
   REQUIRE(parse_line(state, {}).ok());
-  for (const char* source : {"state", "state ", "state a b", "batch Z", "batch 1x", "batch x y", "batch classes",
-                             "batch", "batch ", "schedule x", "constants",
-                             "uniform x", "uniform 16777216", "uniform -1", ""}) {
+  for (const char* source :
+       {"state", "state ", "state a b", "batch Z", "batch 1x", "batch x y", "batch classes", "batch",
+        "batch ", "schedule x", "constants", "uniform x", "uniform 16777216", "uniform -1", ""}) {
     INFO(source);
     CHECK(!parse_line(replaced(state, "state model/a", source), {}).ok());
   }

@@ -91,8 +91,8 @@ struct Packed {
 /// Makes the bundle, or with `split` the two of them; dgx-pack(1). Neither gets its name before both are
 /// written. Refuses an output that exists before it reads anything. With `skip_existing`, bundles that are
 /// there and can be read are the result, and the source is not read: kCannotCreate if one of two is missing,
-/// or for other fields, or another shape, scale or shift, than the options'. kUsage: options that do not fit each other or the
-/// data. Errors of the source's reader, of bundle::make_dataset(), and of writing.
+/// or for other fields, or another shape, scale or shift, than the options'. kUsage: options that do not fit
+/// each other or the data. Errors of the source's reader, of bundle::make_dataset(), and of writing.
 [[nodiscard]] Result<std::vector<Packed>> pack(const Source& source, const PackOptions& options,
                                                const JobContext& context);
 

@@ -105,8 +105,8 @@ struct EvaluateResult {
 };
 
 /// Measures one of the run's checkpoints on another dataset with the same fields. The last batch is padded,
-/// and the padding ignored, or left out (Measures::left_out). kUsage if the run has no checkpoint at that step, or the predictions' name ends in
-/// neither form; kMissing if the checkpoint was not kept.
+/// and the padding ignored, or left out (Measures::left_out). kUsage if the run has no checkpoint at that
+/// step, or the predictions' name ends in neither form; kMissing if the checkpoint was not kept.
 [[nodiscard]] Result<EvaluateResult> evaluate(const EvaluateOptions& options, const JobContext& context);
 
 struct PruneOptions {

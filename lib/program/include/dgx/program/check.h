@@ -19,8 +19,8 @@ inline constexpr std::int64_t kMaxOperations = std::int64_t{1} << 62;
 enum class ProgramRole {
   kTraining,  ///< a step: exactly one `state step` (i64 []) and `state loss` (f32 []); every state input has
               ///< a `next`
-  kEvaluation,  ///< the forward pass: no `next`; the last value is f32 [batch], each sample's loss, or f32 [],
-                ///< a whole batch's
+  kEvaluation,  ///< the forward pass: no `next`; the last value is f32 [batch], each sample's loss, or f32
+                ///< [], a whole batch's
 };
 
 /// Proves what every user of a program relies on: nobody who evaluates, compiles or prices a checked program
