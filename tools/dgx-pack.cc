@@ -210,9 +210,9 @@ int main(int argc, char** argv) {
   tool.add<Pack<jobs::ImagesSource>>("images", "pack a folder of images for each class");
   tool.add<Pack<jobs::IdxSource>>("idx", "pack IDX files (MNIST and its relatives)");
   tool.add<Pack<jobs::NpySource>>("npy", "pack NumPy arrays");
-  tool.add<Pack<jobs::NpzSource>>("npz", "pack two arrays of a NumPy archive");
-  tool.add<Pack<jobs::SafetensorsSource>>("safetensors", "pack two tensors of a safetensors file");
-  tool.add<Pack<jobs::Hdf5Source>>("hdf5", "pack two datasets of an HDF5 file");
+  tool.add<Pack<jobs::NpzSource>>("npz", "pack arrays of a NumPy archive");
+  tool.add<Pack<jobs::SafetensorsSource>>("safetensors", "pack tensors of a safetensors file");
+  tool.add<Pack<jobs::Hdf5Source>>("hdf5", "pack datasets of an HDF5 file");
   tool.add<Pack<jobs::TokensSource>>("tokens", "pack tokens with next-token targets");
   tool.add<Pack<jobs::TextSource>>("text", "pack a text as byte tokens with next-token targets");
   return tool.run(argc, argv);
