@@ -100,6 +100,10 @@ class Reader {
   [[nodiscard]] Result<std::int64_t> integer(const std::string& group, const char* name, std::int64_t low,
                                              std::int64_t high) const;
   [[nodiscard]] Result<Digest> digest(const std::string& group, const char* name) const;
+  /// True if the group is there and has that attribute.
+  [[nodiscard]] bool has_attribute(const std::string& group, std::string_view name) const;
+  /// True if the root has a group or dataset of that name.
+  [[nodiscard]] bool has_child(const std::string& name) const { return root_.children.contains(name); }
   /// Names in a group, ascending. kMalformed if there are more than `most`.
   [[nodiscard]] Result<std::vector<std::string>> children(const std::string& group,
                                                           std::size_t most = kMaxObjects) const;

@@ -133,6 +133,12 @@ Result<Digest> Reader::digest(const std::string& group, const char* name) const 
   return digest;
 }
 
+bool Reader::has_attribute(const std::string& group, std::string_view name) const {
+  const Object* object = find_object(root_, group);
+  return object != nullptr && std::any_of(object->attributes.begin(), object->attributes.end(),
+                                          [&](const Attribute& attribute) { return attribute.name == name; });
+}
+
 Result<std::vector<std::string>> Reader::children(const std::string& group, std::size_t most) const {
   DGX_TRY(const Object* object, group_at(group));
   if (object->children.size() > most)

@@ -12,6 +12,7 @@
 
 #include "dgx/core/files.h"
 #include "run_index.h"
+#include "shared_entries.h"
 
 namespace dgx::bundle {
 namespace {
@@ -65,6 +66,15 @@ bool is_checkpoint_name(std::string_view name) {
   return is_all(name.substr(dash + 1), "0123456789abcdef");
 }
 
+/// True if constants_path() makes this name.
+bool is_constants_name(std::string_view name) {
+  constexpr std::string_view kPrefix = "constant-";
+  constexpr std::string_view kSuffix = ".h5";
+  if (!name.starts_with(kPrefix) || !name.ends_with(kSuffix)) return false;
+  name = name.substr(kPrefix.size(), name.size() - kPrefix.size() - kSuffix.size());
+  return name.size() == 12 && is_all(name, "0123456789abcdef");
+}
+
 bool is_resume_name(std::string_view name) { return name == "resume.h5" || name == "resume.losses"; }
 
 /// True if AtomicFile makes this name for a run's file: .NAME.PROCESS.COUNT.tmp
@@ -77,7 +87,7 @@ bool is_temporary_name(std::string_view name) {
     if (dot == std::string_view::npos || !is_all(name.substr(dot + 1), "0123456789")) return false;
     name = name.substr(0, dot);
   }
-  return is_checkpoint_name(name) || is_resume_name(name) || name == "index.h5" || name == "best.h5";
+  return is_checkpoint_name(name) || is_constants_name(name) || is_resume_name(name) || name == "index.h5" || name == "best.h5";
 }
 
 std::string file_name(const std::string& path) { return std::filesystem::path(path).filename().string(); }
@@ -132,17 +142,27 @@ Status check_names(const std::string& folder, const RunIndex& index) {
   return {};
 }
 
-/// Refuses a folder without an index that holds any file of a run but `first`, the checkpoint that a killed
-/// call began with: it would be somebody's work.
-Status refuse_lost_run(const std::string& folder, const Checkpoint& first) {
-  const std::string begun = file_name(checkpoint_path(folder, first));
+/// Refuses a folder without an index that holds any file of a run but those that a killed call began with,
+/// its constant entries and `first`, its checkpoint: it would be somebody's work.
+Status refuse_lost_run(const std::string& folder, const Checkpoint& first, const Constants& constants) {
+  const std::set<std::string> begun = {file_name(checkpoint_path(folder, first)),
+                                       file_name(constants_path(folder, constants.digest))};
   DGX_TRY(const auto names, names_in(folder));
   for (const std::string& name : names) {
-    if (name == begun || !(is_checkpoint_name(name) || is_resume_name(name))) continue;
+    const bool of_run = is_checkpoint_name(name) || is_constants_name(name) || is_resume_name(name);
+    if (begun.contains(name) || !of_run) continue;
     return Error{ErrorCode::kCannotCreate, fmt::format("{}: has {}, but index.h5 is missing", folder, name),
                  "bring index.h5 back, or name another folder"};
   }
   return {};
+}
+
+/// What the last checkpoint leaves out. Empty if its bundle is missing: whoever needs it says so.
+Result<Constants> constants_of_run(const std::string& folder, const RunIndex& index) {
+  const std::string path = checkpoint_path(folder, index.checkpoints.back());
+  if (!exists(path)) return Constants{};
+  DGX_TRY(const std::optional<Digest> digest, stated_constant(path));
+  return digest ? stated_constants(folder, *digest) : Constants{};
 }
 
 Result<FileLock> lock(const std::string& folder, const LockWait& wait) {
@@ -188,6 +208,7 @@ struct RunWriter::Impl {
   KeepPolicy keep;
   Effort effort;
   RunIndex index;
+  Constants constants = {};
 
   /// A copy of the index with one more checkpoint.
   [[nodiscard]] Result<RunIndex> with(const State& state, const StateDigests& digests,
@@ -219,7 +240,7 @@ struct RunWriter::Impl {
   /// Makes `next` the run's index; its last checkpoint is `state`.
   Status commit(RunIndex next, const State& state, const StateDigests& digests) {
     const std::string path = checkpoint_path(folder, next.checkpoints.back());
-    DGX_CHECK(write_state(path, state, digests, Clobber::kReplace, effort));
+    DGX_CHECK(write_state(path, state, digests, constants, Clobber::kReplace, effort));
     // Even after an error the new index may be there and name the bundle; otherwise the bundle is a stray.
     return replace_index(std::move(next));
   }
@@ -243,7 +264,7 @@ RunWriter::~RunWriter() = default;
 
 Result<RunWriter> RunWriter::create(const std::string& folder, const RunHeader& header, KeepPolicy keep,
                                     const State& initial, const StateDigests& digests, Effort effort,
-                                    const LockWait& wait) {
+                                    const LockWait& wait, Constants constants) {
   DGX_CHECK(check_header(header));
   DGX_TRY(const std::int64_t step, step_of(initial));
   DGX_CHECK(make_folder(folder));
@@ -253,8 +274,10 @@ Result<RunWriter> RunWriter::create(const std::string& folder, const RunHeader& 
                  "run the same command again to resume it"};
   }
   RunIndex index{header, false, {{step, digests.state, true}}, {}, {0}};
-  DGX_CHECK(refuse_lost_run(folder, index.checkpoints.front()));
-  auto impl = std::make_unique<Impl>(Impl{folder, std::move(held), keep, effort, {}});
+  DGX_CHECK(refuse_lost_run(folder, index.checkpoints.front(), constants));
+  if (!constants.empty()) DGX_CHECK(write_constants(folder, initial, digests, constants, effort));
+  auto impl =
+      std::make_unique<Impl>(Impl{folder, std::move(held), keep, effort, {}, std::move(constants)});
   DGX_CHECK(impl->commit(std::move(index), initial, digests));
   DGX_CHECK(remove_strays(folder, impl->index));
   return RunWriter(std::move(impl));
@@ -269,11 +292,14 @@ Result<RunWriter> RunWriter::open(const std::string& folder, const RunHeader& he
   DGX_TRY(RunIndex index, read_index(folder));
   DGX_CHECK(compare_headers(folder, index.header, header));
   DGX_CHECK(check_names(folder, index));
+  DGX_TRY(Constants constants, constants_of_run(folder, index));
   DGX_CHECK(remove_strays(folder, index));
-  return RunWriter(std::make_unique<Impl>(Impl{folder, std::move(held), keep, effort, std::move(index)}));
+  return RunWriter(std::make_unique<Impl>(
+      Impl{folder, std::move(held), keep, effort, std::move(index), std::move(constants)}));
 }
 
 const RunIndex& RunWriter::index() const { return impl_->index; }
+const Constants& RunWriter::constants() const { return impl_->constants; }
 
 Result<StoredState> RunWriter::last_state() const {
   DGX_TRY(const RunReader reader, RunReader::open(impl_->folder));
@@ -310,6 +336,11 @@ Result<RunReader> RunReader::open(const std::string& folder) {
   return RunReader(folder, std::move(index));
 }
 
+RunReader::RunReader(std::string folder, RunIndex index)
+    : folder_(std::move(folder)), index_(std::move(index)), shared_(std::make_shared<SharedEntries>()) {}
+
+Result<Constants> RunReader::constants() const { return constants_of_run(folder_, index_); }
+
 Result<StoredState> RunReader::state(std::int64_t checkpoint, Check check, Effort effort) const {
   if (checkpoint < 0 || checkpoint > index_.segments()) {
     return usage_error(
@@ -324,7 +355,7 @@ Result<StoredState> RunReader::state(std::int64_t checkpoint, Check check, Effor
                              : fmt::format("{}: checkpoint {} was not kept", folder_, checkpoint),
                  has(base) ? fmt::format("recompute it from checkpoint {}", base) : ""};
   }
-  DGX_TRY(StoredState stored, read_state(path, check, effort));
+  DGX_TRY(StoredState stored, read_state(path, check, effort, *shared_));
   if (stored.digests.state == wanted.digest) return stored;
   return malformed(fmt::format("{}: holds state {}, the index names {}", path, stored.digests.state.brief(),
                                wanted.digest.brief()));

@@ -73,4 +73,13 @@ std::vector<ValueIndex> state_inputs(const Program& program) {
   return inputs;
 }
 
+std::vector<std::string> constant_entries(const Program& program) {
+  std::vector<std::string> names;
+  for (const ValueIndex value : state_inputs(program)) {
+    const Primitive& line = program.values[value];
+    if (line.next == value) names.push_back(line.source.name);
+  }
+  return names;
+}
+
 }  // namespace dgx::program

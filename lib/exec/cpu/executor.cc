@@ -56,6 +56,9 @@ struct ExactExecutor::Impl {
     Tensor current;
     Tensor spare;                   ///< empty unless a plan writes the next value to a buffer of its own
     Layout layout = Layout::kRows;  ///< layout of `current`, while the state is packed
+    std::optional<Digest> digest = {};  ///< of a constant entry's number, once it has been computed
+
+    [[nodiscard]] bool is_constant() const { return next == input; }
   };
   struct BatchField {
     ValueIndex value{};
@@ -85,7 +88,7 @@ struct ExactExecutor::Impl {
   std::vector<float> watched;
 
   Status prepare();
-  static void set_entry(EntrySlot& entry, const Tensor& tensor);
+  void set_entry(EntrySlot& entry, const Tensor& tensor) const;
   Status add_input(ValueIndex v);
   Status add_batch_field(ValueIndex v);
   void connect(Machine& machine);
@@ -100,6 +103,7 @@ struct ExactExecutor::Impl {
   [[nodiscard]] Status gather_error() const;
   [[nodiscard]] bool gather_coming(const std::vector<std::int64_t>& coming);
   void finish_step(const Machine& machine);
+  [[nodiscard]] Result<merkle::StateDigests> all_digests(std::span<const Digest> others) const;
   Status check_finite(const Machine& machine) const;
   Status step();
   Status run_every_value(const std::optional<Fault>& fault, const program::ValueVisitor& visit);
@@ -142,7 +146,9 @@ Status ExactExecutor::Impl::prepare() {
 
 /// Copies into the entry's own memory if it fits: with an exchange, the process would keep the freed buffers
 /// as holes of many sizes.
-void ExactExecutor::Impl::set_entry(EntrySlot& entry, const Tensor& tensor) {
+void ExactExecutor::Impl::set_entry(EntrySlot& entry, const Tensor& tensor) const {
+  if (entry.digest && !std::ranges::equal(in_rows(entry, entry.current.view()).bytes(), tensor.bytes()))
+    entry.digest.reset();
   if (entry.current.shape() != tensor.shape() || entry.current.dtype() != tensor.dtype()) {
     entry.current = tensor;
     return;
@@ -293,6 +299,7 @@ Status ExactExecutor::Impl::run_every_value(const std::optional<Fault>& fault,
   Machine& machine = *every_value;
   watched.clear();
   unpack_entries();
+  for (EntrySlot& entry : entries) entry.digest.reset();  // a fault may be in any value
   connect(machine);
   DGX_CHECK(prepare_step());
   const auto made = [&](ValueIndex v, std::span<std::uint8_t> bytes) -> Status {
@@ -419,12 +426,33 @@ Result<State> ExactExecutor::state() const {
 Result<merkle::StateDigests> ExactExecutor::digests(int threads) const {
   std::vector<Tensor> in_rows;
   std::vector<EntryView> views;
-  for (const auto& entry : impl_->entries) {
+  std::vector<Impl::EntrySlot*> hashed;
+  for (auto& entry : impl_->entries) {
+    if (entry.digest) continue;
     const bool packed = impl_->packed && entry.layout != Layout::kRows;
     if (packed) in_rows.push_back(impl_->in_rows(entry, entry.current.view()));
     views.push_back({entry.name, packed ? in_rows.back().view() : entry.current.view()});
+    hashed.push_back(&entry);
   }
-  return merkle::state_digests(views, threads);
+  DGX_TRY(merkle::StateDigests fresh, merkle::state_digests(views, threads));
+  if (views.size() < impl_->entries.size()) return impl_->all_digests(fresh.tensors);
+  for (std::size_t i = 0; i < hashed.size(); ++i) {
+    if (hashed[i]->is_constant()) hashed[i]->digest = fresh.tensors[i];
+  }
+  return fresh;
+}
+
+/// The digests of the state, given those of the entries whose digests are not known.
+Result<merkle::StateDigests> ExactExecutor::Impl::all_digests(std::span<const Digest> others) const {
+  merkle::StateDigests out;
+  std::vector<merkle::NamedDigest> named;
+  std::size_t next = 0;
+  for (const EntrySlot& entry : entries) {
+    out.tensors.push_back(entry.digest ? *entry.digest : others[next++]);
+    named.push_back({entry.name, out.tensors.back()});
+  }
+  DGX_TRY(out.state, merkle::state_digest(named));
+  return out;
 }
 
 float ExactExecutor::loss() const {

@@ -39,6 +39,7 @@ Result<exec::ExactExecutor*> ReplaySource::executor() {
 Result<State> ReplaySource::read_start(const std::string& path, std::int64_t segment) {
   DGX_TRY(exec::ExactExecutor* const executor, this->executor());
   DGX_TRY(auto opened, StartStates::open(path, files_.task.id, files_.segments, context_.threads));
+  DGX_CHECK(opened.check_shared(*files_.program));
   starts_.emplace(std::move(opened));
   std::optional<Drill> drill;
   if (run() != nullptr) {

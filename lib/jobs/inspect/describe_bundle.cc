@@ -90,8 +90,10 @@ bundle::Check check_of(Recompute recompute) {
 Result<Description> describe_state(const std::string& path, Recompute recompute, int threads) {
   DGX_TRY(const auto stored, bundle::read_state(path, check_of(recompute), {threads}));
   Description out{"state", {}, {}, {}};
-  DGX_TRY(const std::int64_t step, step_of(stored.state));
-  out.fields.push_back({"step", json_number(step)});
+  if (find_entry(stored.state, "step") != nullptr) {  // the constant entries of a run have none
+    DGX_TRY(const std::int64_t step, step_of(stored.state));
+    out.fields.push_back({"step", json_number(step)});
+  }
   const Entry* loss = find_entry(stored.state, "loss");
   if (loss != nullptr && loss->tensor.dtype() == DType::kF32 && loss->tensor.count() == 1) {
     out.fields.push_back({"loss", loss->tensor.as<float>()[0]});
@@ -114,6 +116,8 @@ Result<Description> describe_sample(const std::string& path, Recompute recompute
                    {"checkpoints", json_number(sample.header().checkpoints)}},
                   {},
                   {}};
+  if (!sample.constants().empty())
+    out.fields.push_back({"constant", json::Array(sample.constants().begin(), sample.constants().end())});
   json::Array rows;
   for (std::size_t i = 0; i < sample.segments().size(); ++i) {
     const bundle::SampleSegment& segment = sample.segments()[i];

@@ -39,7 +39,7 @@ void Checkpointer::serve() {
 
 Status Checkpointer::write(const Work& work) {
   DGX_TRY(const State state, work.state());
-  DGX_TRY(const auto digests, bundle::digests_of(state, 1));
+  DGX_TRY(const auto digests, bundle::digests_of(state, run_.constants(), 1));
   return run_.append(state, digests, work.losses);
 }
 

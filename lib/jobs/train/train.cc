@@ -71,8 +71,8 @@ Status write_resume_point(Training& t) {
   const std::string_view bytes(reinterpret_cast<const char*>(t.losses.data()),
                                t.losses.size() * sizeof(float));
   DGX_CHECK(write_file(resume_losses_path(t.options.run), bytes, Clobber::kReplace));
-  DGX_TRY(const auto digests, bundle::digests_of(state));
-  return bundle::write_state(resume_path(t.options.run), state, digests, Clobber::kReplace);
+  DGX_TRY(const auto digests, bundle::digests_of(state, t.run.constants()));
+  return bundle::write_state(resume_path(t.options.run), state, digests, t.run.constants(), Clobber::kReplace);
 }
 
 /// Replaces the state that the segment starts from, and the losses, by the resume point, if there is a
@@ -117,7 +117,7 @@ Status validate_if_due(Training& t) {
   if (t.validation == nullptr || !t.validation->due(position)) return {};
   DGX_CHECK(t.log->flush());
   DGX_TRY(const State state, t.executor.state());
-  return t.validation->measure(state, position, t.log->epoch_of(position), t.log->seconds());
+  return t.validation->measure(state, t.run.constants(), position, t.log->epoch_of(position), t.log->seconds());
 }
 
 /// Saves the state if that was asked for; at the end of a segment, after the commit. Waits for the checkpoint
@@ -219,7 +219,7 @@ Status end_diverged(Training& t) {
   if (t.executor.position() != end)
     return internal_error(t.result.divergence + ", but did not when it was first taken");
   DGX_TRY(const State last, t.executor.state());
-  DGX_TRY(const auto digests, bundle::digests_of(last, t.context.threads));
+  DGX_TRY(const auto digests, bundle::digests_of(last, t.run.constants(), t.context.threads));
   DGX_CHECK(t.run.diverge(last, digests, t.losses));
   return discard_resume_point(t);
 }
@@ -326,7 +326,13 @@ Result<OpenedRun> open_run(const TrainOptions& options, const TaskFiles& files,
   if (!exists(index)) {
     DGX_TRY(const State start, initial_state(files, options.init));
     DGX_TRY(const auto digests, bundle::digests_of(start));
-    auto made = bundle::RunWriter::create(options.run, header, keep, start, digests, kBeside, wait);
+    // A fault may change an entry that the program does not.
+    DGX_TRY(bundle::Constants constants,
+            bundle::constants_of(start, digests,
+                                 header.drill.empty() ? program::constant_entries(*files.program)
+                                                      : std::vector<std::string>()));
+    auto made = bundle::RunWriter::create(options.run, header, keep, start, digests, kBeside, wait,
+                                          std::move(constants));
     if (made.ok()) return OpenedRun{std::move(made).value(), false};
     // While this call waited, the other process may have made the run.
     if (!exists(index)) return std::move(made).error();

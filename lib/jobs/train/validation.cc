@@ -30,7 +30,8 @@ bool Validation::due(std::int64_t position) const {
   return position > last_step_ && (position % every_ == 0 || position == total_);
 }
 
-Status Validation::measure(const State& state, std::int64_t position, double epoch, double seconds) {
+Status Validation::measure(const State& state, const bundle::Constants& constants, std::int64_t position,
+                           double epoch, double seconds) {
   Progress silent;  // the bar is training's
   auto measured = evaluation_->measure(state, silent, context_.stop);
   if (!measured.ok()) {
@@ -38,8 +39,9 @@ Status Validation::measure(const State& state, std::int64_t position, double epo
     return std::move(measured).error();
   }
   if (measured->loss < best_.loss) {
-    DGX_TRY(const auto digests, bundle::digests_of(state, context_.threads));
-    DGX_CHECK(bundle::write_state(best_path(run_), state, digests, Clobber::kReplace, {context_.threads}));
+    DGX_TRY(const auto digests, bundle::digests_of(state, constants, context_.threads));
+    DGX_CHECK(bundle::write_state(best_path(run_), state, digests, constants, Clobber::kReplace,
+                                  {context_.threads}));
     best_ = {position, measured->loss};
   }
   LogLine line(position);

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "dgx/bundle/constants.h"
 #include "dgx/core/job_context.h"
 #include "dgx/core/result.h"
 #include "dgx/jobs/train.h"
@@ -31,9 +32,10 @@ class Validation {
 
   /// True if the model is to be measured after `position` steps and has not been.
   [[nodiscard]] bool due(std::int64_t position) const;
-  /// Measures the state after `position` steps. `epoch` and `seconds` are cells of the row. Writes nothing if
+  /// Measures the state after `position` steps, of which the run stores `constants` once. `epoch` and `seconds` are cells of the row. Writes nothing if
   /// the stop flag is raised meanwhile: the model stays due.
-  [[nodiscard]] Status measure(const State& state, std::int64_t position, double epoch, double seconds);
+  [[nodiscard]] Status measure(const State& state, const bundle::Constants& constants,
+                               std::int64_t position, double epoch, double seconds);
   /// The last measurement of this call.
   [[nodiscard]] std::optional<Validated> last() const;
 

@@ -37,21 +37,22 @@ Result<Recomputer> make_recomputer(const OpenSampleOptions& options, std::span<c
   return out;
 }
 
-/// Writes the start states of the drawn segments, each with its path to the proof's root. `executor` may be
+/// Writes the start states of the drawn segments, each with its path to the proof's root, and the entries that
+/// they share. `executor` may be
 /// null if none has to be recomputed.
 Status write_sample(AtomicFile target, const JobContext& context, const ProofFiles& proof,
-                    StartStates& starts, program::Executor* executor,
+                    StartStates& starts, bundle::Constants constants, program::Executor* executor,
                     const std::vector<std::int64_t>& drawn) {
   std::vector<Digest> leaves;
   for (const Digest& state : proof.states) leaves.push_back(merkle::committed_state_leaf(state));
   const bundle::SampleHeader header{proof.proof.body.task, proof.proof.id, proof.proof.body.states.count};
-  DGX_TRY(auto writer, bundle::SampleWriter::create(std::move(target), header, {context.threads}));
+  DGX_TRY(auto writer, bundle::SampleWriter::create(std::move(target), header, {context.threads}, constants));
   context.progress.start("writing start states", std::ssize(drawn));
   for (std::size_t i = 0; i < drawn.size(); ++i) {
     const std::int64_t segment = drawn[i];
     if (context.stop.requested()) return Error{ErrorCode::kInterrupted, "stopped; nothing was written", {}};
     DGX_TRY(const State state, starts.start(segment, executor, context.stop));
-    DGX_TRY(const auto digests, bundle::digests_of(state, context.threads));
+    DGX_TRY(const auto digests, bundle::digests_of(state, constants, context.threads));
     DGX_TRY(auto path, merkle::inclusion_path(leaves, static_cast<std::uint64_t>(segment)));
     DGX_CHECK(writer.add({segment, proof.states[static_cast<std::size_t>(segment)], std::move(path)}, state,
                          digests));
@@ -102,8 +103,9 @@ Result<OpenSampleResult> sample(const OpenSampleOptions& options, AtomicFile tar
   DGX_TRY(StartStates starts, StartStates::open(options.run, proved.proof, context.threads));
   const std::vector<std::int64_t> dropped = starts.to_recompute(draw.segments);
   DGX_TRY(const Recomputer recomputer, make_recomputer(options, dropped, context));
-  DGX_CHECK(write_sample(std::move(target), context, proved.proof, starts, recomputer.executor.get(),
-                         draw.segments));
+  DGX_TRY(bundle::Constants constants, proved.run.constants());
+  DGX_CHECK(write_sample(std::move(target), context, proved.proof, starts, std::move(constants),
+                         recomputer.executor.get(), draw.segments));
   OpenSampleResult out;
   out.segments = draw.segments;
   out.recomputed = std::ssize(dropped);

@@ -88,6 +88,17 @@ Status StartStates::check_sample() const {
   return {};
 }
 
+Status StartStates::check_shared(const program::Program& program) const {
+  if (!sample_) return {};
+  const std::vector<std::string> constant = program::constant_entries(program);
+  for (const std::string& name : sample_->constants()) {
+    if (std::binary_search(constant.begin(), constant.end(), name)) continue;
+    return malformed(
+        fmt::format("{}: \"constant/{}\": the task's program changes this entry, or has none", path_, name));
+  }
+  return {};
+}
+
 std::vector<std::int64_t> StartStates::missing(std::span<const std::int64_t> wanted) const {
   std::vector<std::int64_t> out;
   if (!sample_) return out;

@@ -12,6 +12,7 @@
 #include "dgx/core/job_context.h"
 #include "dgx/jobs/proof_files.h"
 #include "dgx/program/executor.h"
+#include "dgx/program/program.h"
 #include "dgx/protocol/segments.h"
 
 namespace dgx::jobs {
@@ -33,6 +34,10 @@ class StartStates {
   /// Opens any of the four for a task. kMissing, or kMalformed for a file of another task.
   [[nodiscard]] static Result<StartStates> open(const std::string& path, const Digest& task,
                                                 const protocol::Segments& segments, int threads);
+
+  /// kMalformed if a sample shares an entry among its states that the task's program changes: the states
+  /// could not all be true.
+  [[nodiscard]] Status check_shared(const program::Program& program) const;
 
   /// The run's index; null if the states are not a run's.
   [[nodiscard]] const bundle::RunIndex* run() const { return run_ ? &run_->index() : nullptr; }

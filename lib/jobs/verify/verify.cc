@@ -242,6 +242,7 @@ Status replay_due(const Verification& v, const VerifyOptions& options, const Job
                [&](std::int64_t index) { return !done.contains(index); });
 
   DGX_TRY(StartStates starts, StartStates::open(options.from, v.proof, context.threads));
+  DGX_CHECK(starts.check_shared(*v.files.program));
   if (const auto absent = starts.missing(left); !absent.empty()) return inconclusive(options.from, absent);
   DGX_TRY(const bundle::Dataset data, open_dataset(options.data, v.files.body()));
   DGX_TRY(const auto executor, make_executor_on(options.device, v.files, data, context));

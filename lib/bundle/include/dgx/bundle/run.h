@@ -66,24 +66,26 @@ struct RunIndex {
 /// The only writer of a run's folder.
 ///
 /// Constraints: a killed writer may lose the checkpoint being written and nothing else; readers may look at
-/// any moment; of what proofs rest on, only the index grows with the number of steps. So every checkpoint is
-/// an immutable bundle, written and made durable first; then the index, a small file that names it, is
+/// any moment; of what proofs rest on, only the index grows with the number of steps. So what all states have
+/// in common is a file of its own, written before the first of them, and every checkpoint is an immutable bundle, written and made durable first; then the index, a small file that names it, is
 /// replaced as a whole; then bundles that the new index no longer names are removed. Opening removes
 /// checkpoints that the index does not name, and temporary files, by the exact names that a writer gives;
 /// without an index nothing is removed. Appending to a chunked HDF5 dataset instead would be cheaper for long
 /// runs, but HDF5 has no journal: a crash can lose the file.
 class RunWriter {
  public:
-  /// Makes the folder (its parent must exist) with checkpoint 0. kCannotCreate if the folder already has an
+  /// Makes the folder (its parent must exist) with checkpoint 0. The entries in `constants` are stored once:
+  /// every state of the run must have them, and its digests say so without reading them. kCannotCreate if the folder already has an
   /// index, or has files of a run without an index; kLocked if another writer is still in it after
   /// `wait`.
   [[nodiscard]] static Result<RunWriter> create(const std::string& folder, const RunHeader& header,
                                                 KeepPolicy keep, const State& initial,
                                                 const StateDigests& digests, Effort effort = {},
-                                                const LockWait& wait = {});
+                                                const LockWait& wait = {}, Constants constants = {});
   /// Continues a run, removing strays of a killed writer. kMissing if the folder has no index; kLocked if
   /// another writer is still in it after `wait`; kMalformed if the index is broken, its header is not
-  /// `header`, or for some step the folder has another state than the index names.
+  /// `header`, or for some step the folder has another state than the index names; the errors of
+  /// read_state() for the constant entries' file.
   [[nodiscard]] static Result<RunWriter> open(const std::string& folder, const RunHeader& header,
                                               KeepPolicy keep, Effort effort = {}, const LockWait& wait = {});
 
@@ -92,6 +94,8 @@ class RunWriter {
   ~RunWriter();
 
   [[nodiscard]] const RunIndex& index() const;
+  /// The entries that the run's states share; none in a run that stores each state whole.
+  [[nodiscard]] const Constants& constants() const;
   /// The last committed state, from which to resume; its digests are checked.
   [[nodiscard]] Result<StoredState> last_state() const;
   /// Commits the state after one more segment, with its losses (any number). On return the checkpoint is on
@@ -112,7 +116,10 @@ class RunWriter {
   std::unique_ptr<Impl> impl_;
 };
 
-/// Reads a run, even while another process writes it: a snapshot as of opening.
+class SharedEntries;
+
+/// Reads a run, even while another process writes it: a snapshot as of opening. Constant entries are read with
+/// the first state that needs them, and stay in memory.
 class RunReader {
  public:
   /// kMissing if the folder or its index is not there; kMalformed, also if for some step the folder has
@@ -125,6 +132,8 @@ class RunReader {
   /// kept or has been removed since; kUsage if there is no such checkpoint.
   [[nodiscard]] Result<StoredState> state(std::int64_t checkpoint, Check check = Check::kDigests,
                                           Effort effort = {}) const;
+  /// The entries that the run's states share, and their digests as the file states them; state() checks them.
+  [[nodiscard]] Result<Constants> constants() const;
   /// The number of the checkpoint at step `step`; kUsage if there is none.
   [[nodiscard]] Result<std::int64_t> checkpoint_at(std::int64_t step) const;
   /// True if a checkpoint's bundle is there: it was kept, and nobody has removed it since.
@@ -133,9 +142,10 @@ class RunReader {
   [[nodiscard]] std::int64_t nearest_kept(std::int64_t checkpoint) const;
 
  private:
-  RunReader(std::string folder, RunIndex index) : folder_(std::move(folder)), index_(std::move(index)) {}
+  RunReader(std::string folder, RunIndex index);
   std::string folder_;
   RunIndex index_;
+  std::shared_ptr<SharedEntries> shared_;
 };
 
 }  // namespace dgx::bundle

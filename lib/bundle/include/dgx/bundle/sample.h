@@ -28,12 +28,13 @@ struct SampleSegment {
   std::vector<Digest> path;
 };
 
-/// Writes start states one by one, so that only one is in memory. The target does not exist before commit().
+/// Writes start states one by one, so that only one is in memory; the entries in `constants`, which all of
+/// them must have, once, with the first. The target does not exist before commit().
 class SampleWriter {
  public:
   /// kIo.
   [[nodiscard]] static Result<SampleWriter> create(AtomicFile target, const SampleHeader& header,
-                                                   Effort effort = {});
+                                                   Effort effort = {}, Constants constants = {});
   /// To a target that was not created before the work. Errors of AtomicFile::create, kIo.
   [[nodiscard]] static Result<SampleWriter> create(const std::string& path, const SampleHeader& header,
                                                    Clobber clobber, Effort effort = {});
@@ -63,6 +64,9 @@ class SampleReader {
   [[nodiscard]] const SampleHeader& header() const;
   /// In ascending order.
   [[nodiscard]] const std::vector<SampleSegment>& segments() const;
+  /// The names of the entries that the start states share, ascending. start() reads them with the first state,
+  /// and keeps them in memory.
+  [[nodiscard]] const std::vector<std::string>& constants() const;
   /// The start state of segments()[position]; with kDigests it is checked against the digest that the sample
   /// gives for it.
   [[nodiscard]] Result<StoredState> start(std::size_t position, Check check = Check::kDigests,

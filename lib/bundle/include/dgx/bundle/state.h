@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "dgx/bundle/constants.h"
 #include "dgx/bundle/format.h"
 #include "dgx/core/bytes.h"
 #include "dgx/core/files.h"
@@ -26,14 +27,20 @@ using merkle::StateDigests;
 [[nodiscard]] Status write_state(const std::string& path, const State& state, const StateDigests& digests,
                                  Clobber clobber, Effort effort = {}, Storage storage = Storage::kCompressed);
 
+/// Writes a bundle that leaves out the entries in `constants` (all of the state's if there are none): whoever
+/// reads it finds them in the file constants_path() of the same folder, which must be there.
+[[nodiscard]] Status write_state(const std::string& path, const State& state, const StateDigests& digests,
+                                 const Constants& constants, Clobber clobber, Effort effort = {});
+
 /// A state with the digests stated in its file, which `check` may have recomputed.
 struct StoredState {
   State state;
   StateDigests digests;
 };
 
-/// Reads a checkpoint bundle. kMalformed if anything disagrees with dgx-bundle(5); with kDigests also if a
-/// digest does, naming the entry.
+/// Reads a checkpoint bundle, and the constant entries that it leaves out. kMalformed if anything disagrees
+/// with dgx-bundle(5); with kDigests also if a digest does, naming the entry. Errors name the file with the
+/// constant entries if they are its.
 [[nodiscard]] Result<StoredState> read_state(const std::string& path, Check check = Check::kDigests,
                                              Effort effort = {});
 

@@ -47,4 +47,7 @@ struct Program {
 /// All state inputs in order of entry name (the order of dgx::State).
 [[nodiscard]] std::vector<kernels::ValueIndex> state_inputs(const Program& program);
 
+/// The names of the entries that no step changes, ascending: those whose next value is their own input.
+[[nodiscard]] std::vector<std::string> constant_entries(const Program& program);
+
 }  // namespace dgx::program
