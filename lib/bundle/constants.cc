@@ -12,8 +12,9 @@
 namespace dgx::bundle {
 
 const Digest* Constants::find(std::string_view name) const {
-  const auto at = std::lower_bound(entries.begin(), entries.end(), name,
-                                   [](const auto& entry, std::string_view wanted) { return entry.name < wanted; });
+  const auto at =
+      std::lower_bound(entries.begin(), entries.end(), name,
+                       [](const auto& entry, std::string_view wanted) { return entry.name < wanted; });
   return at != entries.end() && at->name == name ? &at->digest : nullptr;
 }
 
@@ -26,7 +27,8 @@ Result<Constants> constants_of(const State& state, const StateDigests& digests,
       out.entries.push_back({state[i].name, digests.tensors[i]});
   }
   if (out.entries.size() != names.size())
-    return usage_error(fmt::format("a state has {} of {} constant entries", out.entries.size(), names.size()));
+    return usage_error(
+        fmt::format("a state has {} of {} constant entries", out.entries.size(), names.size()));
   DGX_TRY(out.digest, merkle::state_digest(out.entries));
   return out;
 }
@@ -73,7 +75,8 @@ Result<Reader> open_constants(const std::string& path, const Digest& digest) {
   if (!reader.ok()) {
     Error error = std::move(reader).error();
     if (error.code == ErrorCode::kMissing)
-      error.hint = "it holds what the run's states have in common: bring it back from another copy of the run";
+      error.hint =
+          "it holds what the run's states have in common: bring it back from another copy of the run";
     return error;
   }
   DGX_CHECK(reader->expect_attributes("", {"digest"}));
@@ -98,8 +101,8 @@ Result<Constants> stated_constants(const std::string& folder, const Digest& dige
   }
   DGX_TRY(const Digest recomputed, merkle::state_digest(out.entries));
   if (recomputed == digest) return out;
-  return reader.in_file(malformed(
-      fmt::format("the state has digest {}, recomputed {}", digest.brief(), recomputed.brief())));
+  return reader.in_file(
+      malformed(fmt::format("the state has digest {}, recomputed {}", digest.brief(), recomputed.brief())));
 }
 
 Result<std::shared_ptr<const StoredState>> SharedEntries::of_folder(const std::string& folder,

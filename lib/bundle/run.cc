@@ -87,7 +87,8 @@ bool is_temporary_name(std::string_view name) {
     if (dot == std::string_view::npos || !is_all(name.substr(dot + 1), "0123456789")) return false;
     name = name.substr(0, dot);
   }
-  return is_checkpoint_name(name) || is_constants_name(name) || is_resume_name(name) || name == "index.h5" || name == "best.h5";
+  return is_checkpoint_name(name) || is_constants_name(name) || is_resume_name(name) || name == "index.h5" ||
+         name == "best.h5";
 }
 
 std::string file_name(const std::string& path) { return std::filesystem::path(path).filename().string(); }
@@ -276,8 +277,7 @@ Result<RunWriter> RunWriter::create(const std::string& folder, const RunHeader& 
   RunIndex index{header, false, {{step, digests.state, true}}, {}, {0}};
   DGX_CHECK(refuse_lost_run(folder, index.checkpoints.front(), constants));
   if (!constants.empty()) DGX_CHECK(write_constants(folder, initial, digests, constants, effort));
-  auto impl =
-      std::make_unique<Impl>(Impl{folder, std::move(held), keep, effort, {}, std::move(constants)});
+  auto impl = std::make_unique<Impl>(Impl{folder, std::move(held), keep, effort, {}, std::move(constants)});
   DGX_CHECK(impl->commit(std::move(index), initial, digests));
   DGX_CHECK(remove_strays(folder, impl->index));
   return RunWriter(std::move(impl));

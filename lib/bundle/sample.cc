@@ -115,8 +115,8 @@ Result<SampleReader> SampleReader::open(const std::string& path) {
   DGX_TRY(Reader reader, Reader::open(path, Kind::kSample));
   DGX_CHECK(reader.expect_attributes("", {"checkpoints", "proof", "task"}));
   const bool shares = reader.has_child(kConstant);
-  DGX_CHECK(reader.expect_children("", shares ? std::vector<std::string>{kConstant, "segments"}
-                                              : std::vector<std::string>{"segments"}));
+  DGX_CHECK(reader.expect_children(
+      "", shares ? std::vector<std::string>{kConstant, "segments"} : std::vector<std::string>{"segments"}));
   std::vector<std::string> constants;
   if (shares) {
     DGX_CHECK(reader.expect_attributes(kConstant, {}));

@@ -183,8 +183,8 @@ Result<StoredState> read_state(const std::string& path, Check check, const Effor
                                SharedEntries& shared) {
   DGX_TRY(const Reader reader, Reader::open(path, Kind::kState));
   DGX_TRY(const std::optional<Digest> constant, constant_of(reader));
-  DGX_CHECK(reader.expect_attributes("", constant ? std::vector<std::string>{"constant", "digest"}
-                                                  : std::vector<std::string>{"digest"}));
+  DGX_CHECK(reader.expect_attributes(
+      "", constant ? std::vector<std::string>{"constant", "digest"} : std::vector<std::string>{"digest"}));
   DGX_CHECK(reader.expect_children("", {"state"}));
   DGX_TRY(const Digest digest, reader.digest("", "digest"));
   if (!constant) return take_state(reader, "state", digest, check, effort);

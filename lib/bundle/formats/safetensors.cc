@@ -63,12 +63,14 @@ std::string_view weight_word(DType dtype) {
   return {};
 }
 
-/// The type of a weight, which keeps the bytes of its file.
-Result<DType> weight_type(const std::string& word) {
+/// The type of a weight.
+Result<DType> weight_type(const std::string& word, Floats floats) {
+  if (floats == Floats::kWidened && (word == "F16" || word == "BF16")) return DType::kF32;
   for (const DType dtype : {DType::kF32, DType::kI64, DType::kU8}) {
     if (word == weight_word(dtype)) return dtype;
   }
-  return malformed(fmt::format("dtype: \"{}\" is not one of F32, I64, U8", word),
+  return malformed(fmt::format("dtype: \"{}\" is not one of F32, {}I64, U8", word,
+                               floats == Floats::kWidened ? "F16, BF16, " : ""),
                    "convert it when you save the file");
 }
 
@@ -83,8 +85,13 @@ std::vector<std::int64_t> integers(json::Fields& in, std::string_view key, std::
   return numbers;
 }
 
-/// The choice whether every tensor must have the type of a weight, or may have any, since only one is read.
-enum class Contained { kWeights, kAnything };
+/// The choice whether every tensor must have the type of a weight, perhaps of one that is widened, or may
+/// have any, since only one is read.
+enum class Contained { kWeights, kWidenedWeights, kAnything };
+
+Floats floats_of(Contained contained) {
+  return contained == Contained::kWidenedWeights ? Floats::kWidened : Floats::kF32;
+}
 
 Result<Item> item_from(const std::string& name, const json::Value& value, Contained contained) {
   Item item;
@@ -99,7 +106,8 @@ Result<Item> item_from(const std::string& name, const json::Value& value, Contai
   item.end = offsets[1];
   const auto count = element_count(item.shape);
   if (!count) return within(name, count.error());
-  if (const auto weight = weight_type(item.type); contained == Contained::kWeights && !weight)
+  if (const auto weight = weight_type(item.type, floats_of(contained));
+      contained != Contained::kAnything && !weight)
     return within(name, weight.error());
   const auto type = type_of(item.type);
   const std::int64_t size = item.end - item.begin;
@@ -180,15 +188,22 @@ Result<Contents> contents_of(const BulkView& file, Contained contained) {
   return contents;
 }
 
-Result<ModelFile> parse_model(std::string_view content) {
+Result<ModelFile> parse_model(std::string_view content, Contained contained) {
   const TensorView file{DType::kU8, {static_cast<std::int64_t>(content.size())}, as_bytes(content)};
-  DGX_TRY(Contents contents, contents_of(file, Contained::kWeights));
+  DGX_TRY(Contents contents, contents_of(file, contained));
   ModelFile out{{}, std::move(contents.metadata)};
   for (const Item& item : contents.items) {
-    DGX_TRY(const DType dtype, weight_type(item.type));
+    DGX_TRY(const DType dtype, weight_type(item.type, floats_of(contained)));
     const auto bytes = content.substr(contents.begin + static_cast<std::size_t>(item.begin),
                                       static_cast<std::size_t>(item.end - item.begin));
-    out.tensors.push_back({item.name, Tensor(TensorView{dtype, item.shape, as_bytes(bytes)})});
+    if (item.type == weight_word(dtype)) {
+      out.tensors.push_back({item.name, Tensor(TensorView{dtype, item.shape, as_bytes(bytes)})});
+      continue;
+    }
+    DGX_TRY(const NumberType type, type_of(item.type));
+    BulkTensor wide{Tensor(dtype, item.shape)};
+    widen_piece(type, as_bytes(bytes), wide, 0);
+    out.tensors.push_back({item.name, std::move(wide).take()});
   }
   return out;
 }
@@ -241,9 +256,10 @@ std::string safetensors_bytes(std::vector<NamedTensor> tensors, const json::Obje
   return out;
 }
 
-Result<ModelFile> read_safetensors(const std::string& path) {
+Result<ModelFile> read_safetensors(const std::string& path, Floats floats) {
   DGX_TRY(const std::string content, read_file(path, kMaxTensorBytes));
-  auto file = parse_model(content);
+  auto file =
+      parse_model(content, floats == Floats::kWidened ? Contained::kWidenedWeights : Contained::kWeights);
   if (!file) return within(path, std::move(file).error());
   return file;
 }

@@ -54,8 +54,8 @@ struct ExactExecutor::Impl {
     ValueIndex input{};
     std::optional<ValueIndex> next;
     Tensor current;
-    Tensor spare;                   ///< empty unless a plan writes the next value to a buffer of its own
-    Layout layout = Layout::kRows;  ///< layout of `current`, while the state is packed
+    Tensor spare;                       ///< empty unless a plan writes the next value to a buffer of its own
+    Layout layout = Layout::kRows;      ///< layout of `current`, while the state is packed
     std::optional<Digest> digest = {};  ///< of a constant entry's number, once it has been computed
 
     [[nodiscard]] bool is_constant() const { return next == input; }

@@ -72,7 +72,8 @@ Status write_resume_point(Training& t) {
                                t.losses.size() * sizeof(float));
   DGX_CHECK(write_file(resume_losses_path(t.options.run), bytes, Clobber::kReplace));
   DGX_TRY(const auto digests, bundle::digests_of(state, t.run.constants()));
-  return bundle::write_state(resume_path(t.options.run), state, digests, t.run.constants(), Clobber::kReplace);
+  return bundle::write_state(resume_path(t.options.run), state, digests, t.run.constants(),
+                             Clobber::kReplace);
 }
 
 /// Replaces the state that the segment starts from, and the losses, by the resume point, if there is a
@@ -117,7 +118,8 @@ Status validate_if_due(Training& t) {
   if (t.validation == nullptr || !t.validation->due(position)) return {};
   DGX_CHECK(t.log->flush());
   DGX_TRY(const State state, t.executor.state());
-  return t.validation->measure(state, t.run.constants(), position, t.log->epoch_of(position), t.log->seconds());
+  return t.validation->measure(state, t.run.constants(), position, t.log->epoch_of(position),
+                               t.log->seconds());
 }
 
 /// Saves the state if that was asked for; at the end of a segment, after the commit. Waits for the checkpoint

@@ -32,10 +32,11 @@ class Validation {
 
   /// True if the model is to be measured after `position` steps and has not been.
   [[nodiscard]] bool due(std::int64_t position) const;
-  /// Measures the state after `position` steps, of which the run stores `constants` once. `epoch` and `seconds` are cells of the row. Writes nothing if
-  /// the stop flag is raised meanwhile: the model stays due.
-  [[nodiscard]] Status measure(const State& state, const bundle::Constants& constants,
-                               std::int64_t position, double epoch, double seconds);
+  /// Measures the state after `position` steps, of which the run stores `constants` once. `epoch` and
+  /// `seconds` are cells of the row. Writes nothing if the stop flag is raised meanwhile: the model stays
+  /// due.
+  [[nodiscard]] Status measure(const State& state, const bundle::Constants& constants, std::int64_t position,
+                               double epoch, double seconds);
   /// The last measurement of this call.
   [[nodiscard]] std::optional<Validated> last() const;
 

@@ -37,9 +37,8 @@ Result<Recomputer> make_recomputer(const OpenSampleOptions& options, std::span<c
   return out;
 }
 
-/// Writes the start states of the drawn segments, each with its path to the proof's root, and the entries that
-/// they share. `executor` may be
-/// null if none has to be recomputed.
+/// Writes the start states of the drawn segments, each with its path to the proof's root, and the entries
+/// that they share. `executor` may be null if none has to be recomputed.
 Status write_sample(AtomicFile target, const JobContext& context, const ProofFiles& proof,
                     StartStates& starts, bundle::Constants constants, program::Executor* executor,
                     const std::vector<std::int64_t>& drawn) {

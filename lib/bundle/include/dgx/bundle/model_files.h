@@ -28,9 +28,17 @@ struct ModelFile {
 /// then 4, then 1, each in the given order, so that all are aligned. `metadata` holds strings.
 [[nodiscard]] std::string safetensors_bytes(std::vector<NamedTensor> tensors, const json::Object& metadata);
 
-/// Reads a safetensors file: F32, I64 and U8; other element types are refused by name. Every byte must belong
-/// to one tensor. kMissing, kIo, kMalformed with a position.
-[[nodiscard]] Result<ModelFile> read_safetensors(const std::string& path);
+/// The floats that a file may hold: F32, or also F16 and BF16, every one of which is an f32.
+enum class Floats { kF32, kWidened };
+/// Reads a safetensors file: floats, I64 and U8; other element types are refused by name. Every byte must
+/// belong to one tensor. kMissing, kIo, kMalformed with a position.
+[[nodiscard]] Result<ModelFile> read_safetensors(const std::string& path, Floats floats = Floats::kF32);
+
+/// The file that says in which others of its folder a model's tensors are.
+inline constexpr std::string_view kShardIndex = "model.safetensors.index.json";
+/// Reads all tensors of a model in several safetensors files, floats widened, and no metadata. kMalformed
+/// also if the index names a file outside the folder, or disagrees with a file about what is in it.
+[[nodiscard]] Result<ModelFile> read_sharded_safetensors(const std::string& folder);
 
 /// The bytes of an NPY 1.0 file.
 [[nodiscard]] std::string npy_bytes(const TensorView& tensor);

@@ -67,17 +67,18 @@ struct RunIndex {
 ///
 /// Constraints: a killed writer may lose the checkpoint being written and nothing else; readers may look at
 /// any moment; of what proofs rest on, only the index grows with the number of steps. So what all states have
-/// in common is a file of its own, written before the first of them, and every checkpoint is an immutable bundle, written and made durable first; then the index, a small file that names it, is
-/// replaced as a whole; then bundles that the new index no longer names are removed. Opening removes
-/// checkpoints that the index does not name, and temporary files, by the exact names that a writer gives;
-/// without an index nothing is removed. Appending to a chunked HDF5 dataset instead would be cheaper for long
-/// runs, but HDF5 has no journal: a crash can lose the file.
+/// in common is a file of its own, written before the first of them, and every checkpoint is an immutable
+/// bundle, written and made durable first; then the index, a small file that names it, is replaced as a
+/// whole; then bundles that the new index no longer names are removed. Opening removes checkpoints that the
+/// index does not name, and temporary files, by the exact names that a writer gives; without an index nothing
+/// is removed. Appending to a chunked HDF5 dataset instead would be cheaper for long runs, but HDF5 has no
+/// journal: a crash can lose the file.
 class RunWriter {
  public:
   /// Makes the folder (its parent must exist) with checkpoint 0. The entries in `constants` are stored once:
-  /// every state of the run must have them, and its digests say so without reading them. kCannotCreate if the folder already has an
-  /// index, or has files of a run without an index; kLocked if another writer is still in it after
-  /// `wait`.
+  /// every state of the run must have them, and its digests say so without reading them. kCannotCreate if the
+  /// folder already has an index, or has files of a run without an index; kLocked if another writer is still
+  /// in it after `wait`.
   [[nodiscard]] static Result<RunWriter> create(const std::string& folder, const RunHeader& header,
                                                 KeepPolicy keep, const State& initial,
                                                 const StateDigests& digests, Effort effort = {},
@@ -118,8 +119,8 @@ class RunWriter {
 
 class SharedEntries;
 
-/// Reads a run, even while another process writes it: a snapshot as of opening. Constant entries are read with
-/// the first state that needs them, and stay in memory.
+/// Reads a run, even while another process writes it: a snapshot as of opening. Constant entries are read
+/// with the first state that needs them, and stay in memory.
 class RunReader {
  public:
   /// kMissing if the folder or its index is not there; kMalformed, also if for some step the folder has

@@ -64,8 +64,8 @@ class SampleReader {
   [[nodiscard]] const SampleHeader& header() const;
   /// In ascending order.
   [[nodiscard]] const std::vector<SampleSegment>& segments() const;
-  /// The names of the entries that the start states share, ascending. start() reads them with the first state,
-  /// and keeps them in memory.
+  /// The names of the entries that the start states share, ascending. start() reads them with the first
+  /// state, and keeps them in memory.
   [[nodiscard]] const std::vector<std::string>& constants() const;
   /// The start state of segments()[position]; with kDigests it is checked against the digest that the sample
   /// gives for it.
