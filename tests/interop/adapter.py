@@ -1,0 +1,149 @@
+#!/usr/bin/python3
+"""A small adapter on a large frozen model through the programs: adapter.py --bin FOLDER …
+
+The frozen weights are stored once in a run and once in a sample; states and proofs are what they would be without that. Prints the sizes. Exits 77
+without NumPy.
+"""
+
+import argparse
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "support"))
+import needs  # noqa: E402
+
+needs.modules("numpy")
+import numpy  # noqa: E402
+from exported import Export, uniform  # noqa: E402
+
+WIDTH, RANK, CLASSES = 1024, 2, 4
+
+
+def adapter():
+    """Two frozen layers, each with a product of low rank beside it, and a frozen head."""
+    net = Export()
+    h = net.input("x", ["s0", WIDTH])
+    for n in range(2):
+        base = net.parameter(f"layer{n}.weight", uniform((WIDTH, WIDTH), n), trained=False)
+        a = net.parameter(f"layer{n}.a", uniform((RANK, WIDTH), 10 + n))
+        b = net.parameter(f"layer{n}.b", uniform((WIDTH, RANK), 20 + n))
+        low = net.call("linear", input=net.call("linear", input=h, weight=a), weight=b)
+        h = net.call("relu", self=net.call("add.Tensor", self=net.call("linear", input=h, weight=base), other=low))
+    head = net.parameter("head", uniform((CLASSES, WIDTH), 30), trained=False)
+    net.save("adapter.pt2", net.call("linear", input=h, weight=head))
+
+
+class Programs:
+    def __init__(self, folder):
+        self.folder = folder
+
+    def __call__(self, program, *arguments, expect=0):
+        done = subprocess.run([os.path.join(self.folder, program), *arguments], capture_output=True, text=True, timeout=300)
+        assert done.returncode == expect, f"{program} {' '.join(arguments)}: exit {done.returncode}: {done.stderr}"
+        return done
+
+
+def prepare(run):
+    random = numpy.random.default_rng(4)
+    numpy.save("x.npy", random.standard_normal((32, WIDTH)).astype("f4"))
+    numpy.save("y.npy", (numpy.arange(32) % CLASSES).astype("u1"))
+    run("dgx-pack", "npy", "--x", "x.npy", "--y", "y.npy", "-o", "data.h5")
+    with open("policy.json", "w", encoding="utf-8") as file:
+        file.write('{"sample_ppm":1000000}')
+    for name in ("alice", "bob", "vera"):
+        run("dgx-key", "new", name)
+    adapter()
+    run("dgx-submit", "--data", "data.h5", "--model", "adapter.pt2", "--loss", "cross-entropy", "--optimizer", "sgd:lr=0.01,momentum=0.9", "--batch",
+        "8", "--steps", "10", "--checkpoint-every", "2", "--policy", "policy.json", "--key", "alice.pem", "-o", "task.json")
+
+
+def files_of(folder, beginning):
+    return sorted(name for name in os.listdir(folder) if name.startswith(beginning))
+
+
+def states_of(run, folder):
+    return [row["digest"] for row in json.loads(run("dgx-inspect", folder, "--json").stdout)["checkpoints"]]
+
+
+def trained(run):
+    """Trained at once, in two calls with a resume point between, with validation, and pruned: one set of digests, and small files."""
+    run("dgx-train", "task.json", "--data", "data.h5", "-o", "run", "--validate", "data.h5")
+    run("dgx-train", "task.json", "--data", "data.h5", "-o", "parts", "--until", "5")
+    assert os.path.getsize("parts/resume.h5") < 100000
+    run("dgx-train", "task.json", "--data", "data.h5", "-o", "parts", "--keep", "last")
+    run("dgx-train", "prune", "run", "--keep", "every:2")
+    assert states_of(run, "run") == states_of(run, "parts")
+    whole = os.path.getsize("task.init.h5")
+    [base] = files_of("run", "constant-")
+    sizes = [os.path.getsize(f"run/{name}") for name in files_of("run", "checkpoint-")] + [os.path.getsize("run/best.h5")]
+    print(f"model {whole} bytes, constant entries {os.path.getsize('run/' + base)}, largest checkpoint {max(sizes)}: {100 * max(sizes) / whole:.2f} %")
+    assert max(sizes) <= 0.02 * whole
+    for name in ("run", "run/best.h5", "run/" + files_of("run", "checkpoint-")[-1]):
+        run("dgx-inspect", name, "--check")
+    run("dgx-inspect", "export", "run", "-o", "out.npz")
+    out = numpy.load("out.npz")
+    assert (out["layer0.weight"] == uniform((WIDTH, WIDTH), 0)).all() and (out["layer0.b"] != uniform((WIDTH, RANK), 20)).any()
+    return base
+
+
+def damaged(run, base):
+    """A constant file that is gone or changed is named."""
+    shutil.copytree("run", "broken")
+    os.remove(f"broken/{base}")
+    done = run("dgx-inspect", "export", "broken", "-o", "no.npz", expect=66)
+    assert f"broken/{base}: does not exist" in done.stderr, done.stderr
+    assert "does not exist" in run("dgx-train", "task.json", "--data", "data.h5", "-o", "broken", expect=66).stderr
+    with open(f"run/{base}", "rb") as file:
+        content = bytearray(file.read())
+    content[len(content) // 2] ^= 1
+    with open(f"broken/{base}", "wb") as file:
+        file.write(content)
+    done = run("dgx-inspect", "export", "broken", "-o", "no.npz", expect=65)
+    assert f"broken/{base}: " in done.stderr, done.stderr
+
+
+def verified(run):
+    """Proof, sample and verification, from the sample, the run, and a run that kept only its ends."""
+    run("dgx-verify", "beacon", "task.json", "--key", "vera.pem", "-o", "commit.json")
+    run("dgx-prove", "task.json", "run", "--key", "bob.pem", "-o", "proof.json")
+    run("dgx-verify", "beacon", "commit.json", "--reveal", "proof.json", "--task", "task.json", "--unlogged", "--key", "vera.pem", "-o", "beacon.json")
+    run("dgx-prove", "open", "task.json", "proof.json", "--beacon", "beacon.json", "--run", "run", "--data", "data.h5", "-o", "sample.h5")
+    size, whole = os.path.getsize("sample.h5"), os.path.getsize("task.init.h5")
+    print(f"sample of 5 segments {size} bytes: {size / whole:.2f} of the model")
+    assert size < 1.1 * whole
+    run("dgx-inspect", "sample.h5", "--check")
+    for source in ("sample.h5", "run", "parts"):
+        done = run("dgx-verify", "task.json", "proof.json", "--from", source, "--data", "data.h5", "--beacon", "beacon.json", "--key", "vera.pem", "-o",
+                   f"{os.path.basename(source)}.verdict.json")
+        assert re.search("accepted", done.stdout), done.stdout
+    if shutil.which("strace"):
+        trace = ["strace", "-f", "-e", "trace=pread64", "-y", "-o", "reads"]
+        subprocess.run([*trace, os.path.join(run.folder, "dgx-verify"), "task.json", "proof.json", "--from", "sample.h5", "--data", "data.h5", "--beacon",
+                        "beacon.json", "--key", "vera.pem", "-o", "traced.json"], check=True, capture_output=True)
+        with open("reads", encoding="utf-8", errors="replace") as file:
+            read = sum(int(line.rsplit("=", 1)[1]) for line in file if "sample.h5>" in line and re.search(r"= \d+$", line))
+        print(f"read of the sample: {read} bytes")
+        assert read < 1.5 * size
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    for name in ("bin", "plugins", "models"):
+        parser.add_argument(f"--{name}")
+    run = Programs(os.path.abspath(parser.parse_args().bin))
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        prepare(run)
+        base = trained(run)
+        damaged(run, base)
+        verified(run)
+        os.chdir("/")
+
+
+if __name__ == "__main__":
+    main()
