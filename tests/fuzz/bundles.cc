@@ -116,6 +116,18 @@ void write_seeds() {
       SampleWriter::create(path("sample"), {digest("task"), digest("proof"), 5}, Clobber::kReplace, kEffort);
   ok = ok && sample->add({2, start_digests.state, {digest("a"), digest("b")}}, start, start_digests).ok() &&
        sample->commit().ok();
+  // The same with a constant entry: a checkpoint whose file of constant entries is beside it, and a sample.
+  const Constants constant = *constants_of(start, start_digests, {"loss"});
+  auto adapter = RunWriter::create(path("adapter"), {digest("task"), digest("program"), 4, ""}, {}, start,
+                                   start_digests, kEffort, {}, constant);
+  ok = ok && adapter.ok();
+  scratch().write(std::string(constants_path("", constant.digest)).substr(1),
+                  Scratch::read(constants_path(path("adapter"), constant.digest)));
+  ok = ok && write_state(path("left"), start, start_digests, constant, Clobber::kReplace, kEffort).ok();
+  auto shared = SampleWriter::create(*AtomicFile::create(path("shared"), Clobber::kReplace),
+                                     {digest("task"), digest("proof"), 5}, kEffort, constant);
+  ok = ok && shared->add({2, start_digests.state, {digest("a")}}, start, start_digests).ok() &&
+       shared->commit().ok();
   Trace trace{digest("task"), 0, 0, {start_digests.state, end_digests.state}, {}, {}};
   trace.values = TraceValues{0, {digest("v0"), digest("v1")}};
   ok = ok && write_trace(path("trace"), trace, Clobber::kReplace, kEffort).ok();
@@ -127,7 +139,8 @@ void write_seeds() {
 std::vector<std::string> fuzz::seeds() {
   write_seeds();
   std::vector<std::string> out;
-  for (const char* name : {"dataset", "named", "masked", "state", "run/index.h5", "sample", "trace"}) {
+  for (const char* name :
+       {"dataset", "named", "masked", "state", "run/index.h5", "sample", "left", "shared", "trace"}) {
     out.push_back(Scratch::read(fuzz::scratch() / name));
   }
   for (const test::Trick trick : test::all_tricks()) {

@@ -1,5 +1,5 @@
-// Users' data and weight files: IDX (plain and gzip), NPY, tokens, text, safetensors, NPZ. An accepted tensor
-// has as many bytes as its shape requires, and no more elements than the file could hold.
+// Users' data and weight files: IDX (plain and gzip), NPY, tokens, text, safetensors and their index, NPZ. An
+// accepted tensor has as many bytes as its shape requires, and no more elements than the file could hold.
 
 #include "dgx/bundle/sources.h"
 #include "dgx/bundle/model_files.h"
@@ -36,11 +36,17 @@ std::vector<std::string> fuzz::seeds() {
       std::string("\x88\0\0\0\0\0\0\0", 8) +
       R"({"__metadata__":{"format":"pt"},"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},)" +
       R"("b":{"dtype":"U8","shape":[],"data_offsets":[8,9]}})";
+  scratch().write("a.safetensors", safetensors + std::string(9, '\1'));
+  std::string half = safetensors + std::string(5, '\1');
+  half.replace(half.find("\"F32\""), 5, "\"F16\"").replace(half.find("[0,8]"), 5, "[0,4]");
+  half.replace(half.find("[8,9]"), 5, "[4,5]");
   const std::string start = "{'descr': '";
   const std::string end = "', 'fortran_order': False, 'shape': (2, 3), }";
   const float numbers[] = {1, -2};
   const TensorView two{DType::kF32, {2}, {reinterpret_cast<const std::uint8_t*>(numbers), sizeof numbers}};
-  return {idx,
+  return {R"({"metadata":{"total_size":9},"weight_map":{"a":"a.safetensors","b":"a.safetensors"}})",
+          half,
+          idx,
           gzip,
           *bundle::npz_bytes({{"a", two}, {"b", two}}),
           *bundle::npz_bytes({{"a", two}}, {{"format", "pt"}}),
@@ -68,6 +74,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     }
     fuzz::require(bytes < size, "a state's numbers are bytes of the file");
   }
+  if (const auto wide = bundle::read_safetensors(path, bundle::Floats::kWidened); wide.ok()) {
+    std::size_t bytes = 0;
+    for (const Entry& entry : wide->tensors) bytes += entry.tensor.bytes().size();
+    fuzz::require(bytes < 2 * size, "a widened number has at most twice the bytes of the file's");
+  }
+  fuzz::scratch().write(std::string(bundle::kShardIndex), fuzz::text_of(data, size));
+  if (const auto model = bundle::read_sharded_safetensors(fuzz::scratch() / ""); model.ok())
+    fuzz::require(model->tensors.size() == 2, "an accepted index names the tensors of its one file");
   if (const auto model = bundle::read_own_npz(path); model.ok()) {
     std::vector<bundle::NamedTensor> views;
     for (const Entry& entry : model->tensors) views.push_back({entry.name, entry.tensor.view()});
