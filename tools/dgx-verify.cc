@@ -188,9 +188,9 @@ struct Verify {
     out.field("steps", result.steps);
     out.field("work", result.work);
     out.field("start_bytes", result.start_bytes);
-    print_miss(out, result.miss_probability);
+    print_miss(out, result.chances.miss);
     if (!max_miss) return cli::Verdict::kDone;
-    return print_enough(out, jobs::judge_miss(result.miss_probability, result.task_segments, *max_miss));
+    return print_enough(out, jobs::judge_miss(result.chances, *max_miss));
   }
 
   static Result<cli::Verdict> run_shard(cli::Out& out, const jobs::VerifyOptions& all) {

@@ -205,9 +205,10 @@ manifest::MissProbability miss_probabilities(std::int64_t n, std::int64_t k) {
 
 manifest::MissProbability miss_probabilities(const Segments& segments,
                                              std::span<const std::int64_t> replayed) {
-  const auto k = std::count_if(replayed.begin(), replayed.end(),
-                               [&](std::int64_t index) { return !segments.diverges(index); });
-  return miss_probabilities(segments.between(), k);
+  const auto drawn = std::count_if(replayed.begin(), replayed.end(),
+                                   [&](std::int64_t index) { return !segments.diverges(index); });
+  if (segments.diverged() && drawn == std::ssize(replayed)) return kMissedForCertain;
+  return miss_probabilities(segments.between(), drawn);
 }
 
 }  // namespace dgx::protocol

@@ -14,9 +14,6 @@ namespace dgx::jobs {
 namespace {
 
 constexpr std::int64_t kMillion = 1'000'000;
-/// The part of the segments that `--max-miss` speaks of: the 10 % of every verdict's chances.
-constexpr std::int64_t kTenthPpm = 100'000;
-
 /// The words for the number of replayed segments, with a percentage that never says more than that.
 std::string share_replayed(std::int64_t replayed, std::int64_t segments) {
   if (replayed == segments)
@@ -26,14 +23,30 @@ std::string share_replayed(std::int64_t replayed, std::int64_t segments) {
   return fmt::format("{} of {} segments replayed ({} %)", replayed, segments, part);
 }
 
-/// The chances that follow from a verdict's counts. It does not say whether a diverging step is among its
-/// segments, which counts in no chance: its own chances do.
-manifest::MissProbability chances_of(const manifest::Verdict& verdict) {
+/// The chances that follow from a verdict's counts. It does not say whether its proof diverged: its own
+/// chances do, which are then the greater ones.
+Chances chances_of(const manifest::Verdict& verdict) {
+  const std::int64_t between = verdict.segments - 1;
+  if (verdict.miss_probability == protocol::kMissedForCertain)
+    return {protocol::kMissedForCertain, between, Diverged::kYes};
   if (verdict.replayed >= 1 && verdict.segments > 1) {
-    const auto diverged = protocol::miss_probabilities(verdict.segments - 1, verdict.replayed - 1);
-    if (verdict.miss_probability == diverged) return diverged;
+    const auto diverged = protocol::miss_probabilities(between, verdict.replayed - 1);
+    if (verdict.miss_probability == diverged) return {diverged, between, Diverged::kYes};
   }
-  return protocol::miss_probabilities(verdict.segments, verdict.replayed);
+  return {protocol::miss_probabilities(verdict.segments, verdict.replayed), verdict.segments, Diverged::kNo};
+}
+
+/// The fewest of n segments that, drawn, miss a cheat on 10 % of them with a chance of at most `most`, as
+/// verdicts state it.
+std::int64_t least_drawn(std::int64_t n, double most) {
+  std::int64_t too_few = std::min<std::int64_t>(0, n - 1);
+  std::int64_t enough = n;
+  while (enough - too_few > 1) {
+    const std::int64_t middle = too_few + (enough - too_few) / 2;
+    const bool is_enough = number_of(protocol::miss_probabilities(n, middle).ten_percent) <= most;
+    (is_enough ? enough : too_few) = middle;
+  }
+  return enough;
 }
 
 }  // namespace
@@ -56,7 +69,9 @@ std::string times_in_100(std::string_view chance) {
 
 std::string words_of_miss(const manifest::Verdict& verdict) {
   if (verdict.replayed == verdict.segments) return "no cheat goes unnoticed";
-  const manifest::MissProbability chances = chances_of(verdict);
+  const manifest::MissProbability chances = chances_of(verdict).miss;
+  if (chances == protocol::kMissedForCertain && verdict.replayed > 1)
+    return "not the step at which the run is said to diverge: a solver who only says so goes unnoticed";
   const std::string one =
       fmt::format("a solver who cheated in one segment goes unnoticed {}", times_in_100(chances.one_segment));
   if (chances.ten_percent == chances.one_segment) return one;
@@ -71,23 +86,24 @@ std::string words_of(const manifest::Verdict& verdict) {
 }
 
 Sufficiency judge_miss(const manifest::Verdict& verdict, double most) {
-  return judge_miss(chances_of(verdict), verdict.segments, most);
+  return judge_miss(chances_of(verdict), most);
 }
 
-Sufficiency judge_miss(const manifest::MissProbability& chances, std::int64_t segments, double most) {
+Sufficiency judge_miss(const Chances& chances, double most) {
   assert(most >= 0 && most <= 1);
-  const auto most_ppm = static_cast<std::int64_t>(most * static_cast<double>(kMillion) + 1e-6);
+  const std::int64_t always = chances.diverged == Diverged::kYes ? 1 : 0;
+  const std::int64_t drawn = least_drawn(chances.between, most);
   Sufficiency out;
-  out.enough = number_of(chances.ten_percent) <= most;
-  out.needed = protocol::confident_count(segments, most_ppm, kTenthPpm);
-  const auto percent = ceil_div(100 * out.needed, segments);
-  out.words = out.enough
-                  ? "yes"
-                  : fmt::format(
-                        "no, for --max-miss {} it takes {} of {} segments: dgx-verify --fraction {}, or a "
-                        "policy with miss_ppm {}",
-                        most, out.needed, segments, static_cast<double>(percent) / 100,
-                        std::max<std::int64_t>(1, most_ppm));
+  out.enough = number_of(chances.miss.ten_percent) <= most;
+  out.needed = drawn + always;
+  if (out.enough) return out.words = "yes", out;
+  const std::int64_t percent = ceil_div(100 * drawn, std::max<std::int64_t>(1, chances.between));
+  out.words = fmt::format("no, for --max-miss {} it takes {} of {} segments: dgx-verify --fraction {}", most,
+                          out.needed, chances.between + always,
+                          static_cast<double>(std::max<std::int64_t>(1, percent)) / 100);
+  // A policy cannot promise less than a millionth.
+  const auto most_ppm = static_cast<std::int64_t>(most * static_cast<double>(kMillion) + 1e-6);
+  if (most_ppm > 0) out.words += fmt::format(", or a policy with miss_ppm {}", most_ppm);
   return out;
 }
 

@@ -113,6 +113,27 @@ Result<VerdictFiles> claim_verdict(const std::string& output, Clobber clobber) {
   return VerdictFiles{std::move(verdict), std::move(rows)};
 }
 
+/// kCannotCreate, before the replay, if the rows file that is there cannot be what this verification would
+/// write: rows of other segments, or of another proof.
+Status check_rows_there(const std::string& path, const Verification& v, Clobber clobber) {
+  if (clobber != Clobber::kRefuse || !exists(path)) return {};
+  const Error other{ErrorCode::kCannotCreate,
+                    path + ": is there already, with the rows of another verification",
+                    "use --force to replace it"};
+  const auto text = read_file(path, manifest::kMaxRowsBytes);
+  if (!text.ok()) return other;
+  for (std::string_view rest = *text; !rest.empty();) {
+    const std::size_t end = std::min(rest.find('\n'), rest.size());
+    const auto value = json::parse_canonical(rest.substr(0, end));
+    const auto row = value.ok() ? VerdictRow::from_json(*value) : Result<VerdictRow>(value.error());
+    if (!row.ok() || !std::binary_search(v.drawn.begin(), v.drawn.end(), row->index)) return other;
+    const auto expected = protocol::committed_end(v.proof.segments, v.proof.states, row->index);
+    if (row->expected != expected.value_or(manifest::diverged_end())) return other;
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  return {};
+}
+
 /// Signs the rows and writes both files, the verdict last: whoever sees it finds its rows.
 Result<VerifyResult> publish(const manifest::Task& task, const protocol::Assignment& assignment,
                              const ProofFiles& proof, std::vector<VerdictRow> rows,
@@ -297,7 +318,8 @@ Result<VerifyPlan> plan_verification(const VerifyOptions& options, const JobCont
   out.draw = v.assignment.draw;
   out.segments = v.drawn;
   out.task_segments = v.proof.segments.count();
-  out.miss_probability = protocol::miss_probabilities(v.proof.segments, v.drawn);
+  out.chances = {protocol::miss_probabilities(v.proof.segments, v.drawn), v.proof.segments.between(),
+                 v.proof.segments.diverged() ? Diverged::kYes : Diverged::kNo};
   if (options.shard) {
     DGX_TRY(const ShardName name, parse_shard(*options.shard));
     DGX_TRY(out.segments, protocol::shard_segments(v.drawn, name.index, name.count));
@@ -318,6 +340,7 @@ Result<VerifyResult> verify(const VerifyOptions& options, const JobContext& cont
     return malformed(options.key.path + ": is a public key, expected a private key",
                      "a verdict is signed; --shard and --plan take a public key");
   }
+  DGX_CHECK(check_rows_there(files.rows.path(), v, context.clobber));
   const WorkKeys keys = WorkKeys::of(*v.key);
   DGX_TRY(Replayed replayed, replay_part(v, options, context, {0, 1}, keys));
 

@@ -41,13 +41,12 @@ Result<std::vector<std::int64_t>> parse_segments(std::string_view text, std::int
   return out;
 }
 
-/// A share of the segments that the prover could not foresee: drawn from the beacon if there is one, else at
-/// random.
-Result<std::vector<std::int64_t>> draw_share(const VerifyOptions& options,
-                                             const protocol::Assignment& assignment, std::int64_t count) {
+/// A share of the segments between committed states that the prover could not foresee, drawn from the beacon
+/// if there is one, else at random; and, as in the policy's draw, the diverging step.
+Result<std::vector<std::int64_t>> draw_share(const VerifyOptions& options, const protocol::Segments& segments,
+                                             const protocol::Assignment& assignment) {
   const double fraction = *options.choice.fraction;
   if (!(fraction > 0 && fraction <= 1)) return usage_error("--fraction must be above 0 and at most 1");
-  const auto share = static_cast<std::int64_t>(std::ceil(fraction * static_cast<double>(count)));
   Digest value = assignment.beacon_value;
   if (!assignment.beacon) {
     if (options.shard) {
@@ -56,8 +55,14 @@ Result<std::vector<std::int64_t>> draw_share(const VerifyOptions& options,
     }
     DGX_CHECK(crypto::random_bytes(value.bytes));
   }
-  return protocol::draw_segments(value, assignment.proof, assignment.verifier, count,
-                                 std::clamp<std::int64_t>(share, 1, count));
+  std::vector<std::int64_t> out;
+  if (const std::int64_t count = segments.between(); count > 0) {
+    const auto share = static_cast<std::int64_t>(std::ceil(fraction * static_cast<double>(count)));
+    DGX_TRY(out, protocol::draw_segments(value, assignment.proof, assignment.verifier, count,
+                                         std::clamp<std::int64_t>(share, 1, count)));
+  }
+  if (segments.diverged()) out.push_back(segments.between());
+  return out;
 }
 
 /// The segments to replay, ascending: those chosen or, without a choice, those that the policy draws.
@@ -67,7 +72,7 @@ Result<std::vector<std::int64_t>> draw(const VerifyOptions& options, const manif
   const Choice& choice = options.choice;
   const std::int64_t count = segments.count();
   if (choice.segments) return parse_segments(*choice.segments, count);
-  if (choice.fraction) return draw_share(options, assignment, count);
+  if (choice.fraction) return draw_share(options, segments, assignment);
   if (!choice.all) return protocol::policy_draw(task, segments, assignment);
   std::vector<std::int64_t> out(static_cast<std::size_t>(count));
   std::iota(out.begin(), out.end(), 0);

@@ -2,6 +2,8 @@
 
 #include <catch2/catch.hpp>
 
+#include <cmath>
+
 #include "dgx/protocol/draw.h"
 
 using namespace dgx;
@@ -92,4 +94,43 @@ TEST_CASE("a reader's limit says how many segments would do") {
   CHECK(check_max_miss(1).ok());
   CHECK_FALSE(check_max_miss(1.001).ok());
   CHECK_FALSE(check_max_miss(-0.001).ok());
+}
+
+TEST_CASE("a verdict on a proof that diverged promises nothing without its diverging step") {
+  manifest::Verdict verdict = accepted(20, 24);
+  verdict.miss_probability = protocol::kMissedForCertain;
+  CHECK(words_of(verdict) ==
+        "accepted: 20 of 24 segments replayed (83 %); not the step at which the run is said to diverge: a "
+        "solver who only says so goes unnoticed");
+  const Sufficiency found = judge_miss(verdict, 0.99);
+  CHECK_FALSE(found.enough);
+  // With all of 23 segments but the diverging step it takes 1 of 23 drawn ones, and that step.
+  CHECK(found.needed == 2);
+}
+
+TEST_CASE("what would be enough counts the diverging step as --fraction replays it") {
+  for (std::int64_t between = 1; between <= 130; ++between) {
+    for (const double most : {0.5, 0.05, 1e-3, 2.5e-7, 0.0}) {
+      manifest::Verdict verdict = accepted(1, between + 1);
+      verdict.miss_probability = protocol::kMissedForCertain;
+      const Sufficiency found = judge_miss(verdict, most);
+      REQUIRE_FALSE(found.enough);
+      const auto at = found.words.find("--fraction ") + 11;
+      const double fraction = number_of(found.words.substr(at, found.words.find(',', at) - at));
+      const auto drawn = static_cast<std::int64_t>(std::ceil(fraction * static_cast<double>(between)));
+      INFO(between << " " << most << " " << found.words);
+      REQUIRE(drawn >= found.needed - 1);
+      REQUIRE(number_of(protocol::miss_probabilities(between, drawn).ten_percent) <= most);
+      REQUIRE((found.needed == 2 ||
+               number_of(protocol::miss_probabilities(between, found.needed - 2).ten_percent) > most));
+    }
+  }
+}
+
+TEST_CASE("a limit below a millionth is no policy's") {
+  CHECK(judge_miss(accepted(2, 500), 1e-6).words.ends_with(", or a policy with miss_ppm 1"));
+  const Sufficiency found = judge_miss(accepted(2, 500), 5e-7);
+  CHECK(found.words.find("policy") == std::string::npos);
+  CHECK(found.needed == 120);
+  CHECK(judge_miss(accepted(2, 500), 0).words.find("policy") == std::string::npos);
 }

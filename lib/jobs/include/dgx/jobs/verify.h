@@ -10,6 +10,7 @@
 #include "dgx/core/result.h"
 #include "dgx/jobs/compute_device.h"
 #include "dgx/jobs/key.h"
+#include "dgx/jobs/verdict_words.h"
 #include "dgx/manifest/verdict.h"
 
 namespace dgx::jobs {
@@ -45,9 +46,9 @@ struct VerifyPlan {
   std::vector<std::int64_t> segments;  ///< segments of the whole verification, or of the shard; ascending
   std::int64_t task_segments = 0;
   std::int64_t steps = 0;
-  std::int64_t work = 0;                       ///< weighted operations
-  std::int64_t start_bytes = 0;                ///< size of all start states, uncompressed
-  manifest::MissProbability miss_probability;  ///< that of the whole verification
+  std::int64_t work = 0;         ///< weighted operations
+  std::int64_t start_bytes = 0;  ///< size of all start states, uncompressed
+  Chances chances;               ///< those of the whole verification
 };
 /// Draws as verify() or verify_shard() would, and replays nothing: needs neither start states nor data.
 [[nodiscard]] Result<VerifyPlan> plan_verification(const VerifyOptions& options, const JobContext& context);

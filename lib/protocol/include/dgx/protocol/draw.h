@@ -42,8 +42,9 @@ namespace dgx::protocol {
 /// The number of segments that the policy draws from a proof's n, of a task that has `whole`: min(n, max(1,
 /// ceil(n · sample_ppm / 10^6), k)), k = confident_count() of `whole` or, with miss_ppm 0, 0. n may be 0.
 ///
-/// k is the task's for a proof that diverged, too: from fewer segments, as many drawn miss the same part less
-/// often. So a shorter proof never draws more than the task's estimate and opening provide for.
+/// k is the task's for a proof that diverged, too: of n < whole segments, as many drawn miss a cheat on
+/// ceil(m n / whole) no more often than those of the whole task one on its m. So a shorter proof never draws
+/// more than the task's estimate and opening provide for.
 [[nodiscard]] std::int64_t sample_count(const manifest::Policy& policy, std::int64_t whole, std::int64_t n);
 
 /// The first `q` distinct values, sorted, of: draw j = first 8 bytes (big-endian) of H("dgx-draw" ‖ beacon ‖
@@ -78,8 +79,11 @@ namespace dgx::protocol {
 /// miss_probability() for one bad segment, and for 1 % and 10 % of the n (rounded down, at least one). With n
 /// = 0 nothing can be missed.
 [[nodiscard]] manifest::MissProbability miss_probabilities(std::int64_t n, std::int64_t k);
+/// The chances of a replay that left out the diverging step of a proof that diverged: a false claim that the
+/// run diverged is missed whatever else was replayed.
+inline const manifest::MissProbability kMissedForCertain{"1", "1", "1"};
 /// The miss probabilities if the segments `replayed` are checked. The diverging step counts in neither n nor
-/// k, since an acceptance that settles always replays it.
+/// k, since an acceptance that settles always replays it; without it they are kMissedForCertain.
 [[nodiscard]] manifest::MissProbability miss_probabilities(const Segments& segments,
                                                            std::span<const std::int64_t> replayed);
 
