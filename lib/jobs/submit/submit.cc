@@ -20,6 +20,7 @@
 #include "dgx/protocol/admission.h"
 #include "dgx/protocol/estimate.h"
 #include "submit/init_weights.h"
+#include "submit/same_task.h"
 #include "submit/torch_module.h"
 #include "train/submit_data.h"
 
@@ -368,62 +369,51 @@ Result<Draft> draft(const SubmitOptions& options, const JobContext& context) {
   return out;
 }
 
-/// The first of the options that a task does not have, as far as can be told without capturing the model;
-/// empty if it has them all.
-Result<std::string> first_difference(const SubmitOptions& options,
-                                     const manifest::Signed<manifest::Task>& found) {
-  const manifest::Task& task = found.body;
-  DGX_TRY(const crypto::SecretKey key, read_key(options.key));
-  DGX_TRY(const Parsed asked, parse(options));
-  DGX_TRY(const bundle::DatasetInfo data, bundle::read_dataset_info(options.data));
-  DGX_TRY(const std::int64_t steps, steps_of(options, options.seed.value_or(0), data.samples));
-  const bool same_model = asked.built_in ? program::model_kind(task.model) == program::model_kind(asked.model)
-                                         : task.model == asked.model.substr(asked.model.rfind('/') + 1);
-  const std::int64_t interval = options.checkpoint_every.value_or(task.checkpoint_every);
-  const std::int64_t milliseconds = options.max_milliseconds.value_or(task.policy.window_proof_ms);
-  const std::vector<std::pair<std::string, bool>> same{
-      {"--key", found.key_id == crypto::key_id(key.public_key())},
-      {"--data", task.dataset.digest == data.digest},
-      {"--model", same_model},
-      {"--loss", task.loss == asked.loss},
-      {"--optimizer", task.optimizer == asked.optimizer},
-      {"--schedule", task.schedule == asked.schedule},
-      {"--clip-norm", task.clip_norm == options.clip_norm},
-      {"--batch", task.batch == options.batch},
-      {"--steps or --epochs", task.steps == steps},
-      {"--seed", task.seed == options.seed.value_or(0)},
-      {"--checkpoint-every", task.checkpoint_every == interval},
-      {"--policy", task.policy == asked.policy},
-      {"--ledger", task.ledger == asked.ledger},
-      {"--price", task.price == options.price},
-      {"--max-milliseconds", task.caps.milliseconds == milliseconds}};
-  const auto other = std::find_if(same.begin(), same.end(), [](const auto& one) { return !one.second; });
-  return other == same.end() ? std::string() : other->first;
+/// kCannotCreate unless the files next to a task are those that it binds. A call that was cut off leaves no
+/// task without them: the task is written last.
+Status check_files_beside(const std::string& task, const Draft& made) {
+  const auto check = [&](const char* extension, const auto& is_same) -> Status {
+    const std::string file = beside(task, extension);
+    if (!exists(file)) {
+      return Error{ErrorCode::kCannotCreate, task + ": is there already, but not " + file,
+                   "bring it back, or make all anew with --force"};
+    }
+    if (is_same(file)) return {};
+    return Error{ErrorCode::kCannotCreate, task + ": is there already, but " + file + " is another",
+                 "bring it back, or make all anew with --force"};
+  };
+  const auto has_text = [](const std::string& text) {
+    return [&text](const std::string& file) {
+      const auto found = read_file(file, text.size() + 1);
+      return found.ok() && *found == text;
+    };
+  };
+  DGX_CHECK(check(".program.jsonl", has_text(made.program)));
+  DGX_CHECK(check(".eval.jsonl", has_text(made.evaluation)));
+  if (made.result.task.initial.source != manifest::InitialSource::kFile) return {};
+  return check(".init.h5", [&](const std::string& file) {
+    const auto stated = bundle::stated_digest(file);
+    return stated.ok() && *stated == made.digests.state;
+  });
 }
 
-/// The task that an earlier call wrote; nullopt if there is none. kCannotCreate if it is another, or if a
-/// file that belongs to it is missing, which a call that was cut off does not leave: the task is written
-/// last.
-Result<std::optional<SubmitResult>> existing_task(const SubmitOptions& options, const JobContext& context) {
+/// The task that an earlier call wrote, if it is the one that this call would make: the same numbers by the
+/// same steps, which only the captured model tells. kCannotCreate if it is another, or if a file that belongs
+/// to it is missing or another.
+Result<SubmitResult> existing_task(const SubmitOptions& options, const JobContext& context) {
   const std::string& path = options.output;
-  if (!exists(path)) return std::optional<SubmitResult>();
   DGX_TRY(const auto found, manifest::read_statement<manifest::Task>(path));
-  DGX_TRY(const std::string other, first_difference(options, found));
+  DGX_TRY(const crypto::SecretKey key, read_key(options.key));
+  DGX_TRY(Draft made, draft(options, context));
+  const bool is_own = found.key_id == crypto::key_id(key.public_key());
+  const std::string other = is_own ? first_difference(found.body, made.result.task) : "--key";
   if (!other.empty())
     return Error{ErrorCode::kCannotCreate, path + ": is there already, with another " + other,
                  "choose another name, or use --force to replace it"};
-  const bool needs_state = found.body.initial.source == manifest::InitialSource::kFile;
-  for (const char* extension : {".program.jsonl", ".eval.jsonl", ".init.h5"}) {
-    const std::string file = beside(path, extension);
-    if (exists(file) || (file.ends_with(".init.h5") && !needs_state)) continue;
-    return Error{ErrorCode::kCannotCreate, path + ": is there already, but not " + file,
-                 "bring it back, or make all anew with --force"};
-  }
-  JobContext own = context;
-  own.trust.reset();  // the signer is --key's
-  DGX_TRY(SubmitResult out, estimate_task(path, own));
-  out.existed = true;
-  return std::optional<SubmitResult>(std::move(out));
+  DGX_CHECK(check_files_beside(path, made));
+  made.result.id = found.id;
+  made.result.existed = true;
+  return std::move(made.result);
 }
 
 /// Writes the initial state. With `skip_existing` that of a call that was cut off is taken over.
@@ -439,10 +429,7 @@ Status write_initial(const SubmitOptions& options, const Draft& made, AtomicFile
 Result<SubmitResult> submit(const SubmitOptions& options, const JobContext& context) {
   if (options.output == "-")
     return usage_error("-o - is not possible: a task's other files are written next to it");
-  if (options.skip_existing) {
-    DGX_TRY(auto found, existing_task(options, context));
-    if (found) return *std::move(found);
-  }
+  if (options.skip_existing && exists(options.output)) return existing_task(options, context);
   // Without its task, what a call wrote that was cut off: taken over if it is the same.
   const bool takes_over = options.skip_existing && context.clobber == Clobber::kRefuse;
   const Clobber clobber = takes_over ? Clobber::kKeepSame : context.clobber;

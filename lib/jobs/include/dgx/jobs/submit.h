@@ -58,9 +58,9 @@ struct SubmitResult {
 /// kUsage: an invalid spec, an op without an exact lowering (by name and place), fields that do not fit the
 /// loss, a batch larger than the data, labels outside the model's classes. kCannotCreate: an output exists.
 ///
-/// With `skip_existing`, a task that is there, is complete, and has what the options say is the result; the
-/// model is not captured. kCannotCreate if it is another task. Of a call that was cut off, the files next to
-/// the task are taken over.
+/// With `skip_existing`, a task that is there, complete and the one that this call would write, is the
+/// result; kCannotCreate if it is another. The model is captured to tell. Of a call that was cut off, the
+/// files next to the task are taken over.
 [[nodiscard]] Result<SubmitResult> submit(const SubmitOptions& options, const JobContext& context);
 
 /// The cost that the task of these options would have. Needs no key and writes nothing; errors of submit().
