@@ -1,5 +1,6 @@
 // dgx-profile: measure how far honest replays of a task differ, and their cost. dgx-profile(1).
 #include "dgx/cli/tool.h"
+#include "dgx/jobs/key.h"
 #include "dgx/jobs/profile.h"
 
 namespace {
@@ -61,6 +62,7 @@ struct Profile {
 
 int main(int argc, char** argv) {
   cli::Tool tool("dgx-profile", "measure by how much honest replays of a task differ, and what they cost");
+  tool.names(jobs::names_of_trust);
   tool.add<Profile>("", "replay with every number of threads and instruction set, and sign the measurements");
   return tool.run(argc, argv);
 }

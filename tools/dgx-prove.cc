@@ -1,5 +1,6 @@
 // dgx-prove: commit to a finished run, and open the states that a beacon draws. dgx-prove(1).
 #include "dgx/cli/tool.h"
+#include "dgx/jobs/key.h"
 #include "dgx/jobs/prove.h"
 #include "dgx/jobs/task_folder.h"
 #include "loss_cell.h"
@@ -122,6 +123,7 @@ struct Deliver {
 
 int main(int argc, char** argv) {
   cli::Tool tool("dgx-prove", "commit to a finished run, and open the states that a beacon draws");
+  tool.names(jobs::names_of_trust);
   tool.add<Prove>("", "sign the root of a finished run's states");
   tool.add<Open>("open", "write the start states of the segments that a beacon draws");
   tool.add<Deliver>("deliver", "put the final state into an operator's store");

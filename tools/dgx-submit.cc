@@ -1,5 +1,6 @@
 // dgx-submit: turn a model, a dataset and hyperparameters into a signed task. dgx-submit(1).
 #include "dgx/cli/tool.h"
+#include "dgx/jobs/key.h"
 #include "dgx/jobs/submit.h"
 
 namespace {
@@ -155,6 +156,7 @@ struct Estimate {
 
 int main(int argc, char** argv) {
   cli::Tool tool("dgx-submit", "turn a model, a dataset and hyperparameters into a signed task");
+  tool.names(jobs::names_of_trust);
   tool.add<Submit>("", "capture one training step and write the task");
   tool.add<Estimate>("estimate", "print work by kind and by role, caps and escrow; train and write nothing");
   return tool.run(argc, argv);

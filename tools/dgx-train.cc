@@ -6,6 +6,7 @@
 
 #include "dgx/cli/signals.h"
 #include "dgx/cli/tool.h"
+#include "dgx/jobs/key.h"
 #include "dgx/jobs/task_folder.h"
 #include "dgx/jobs/train.h"
 #include "loss_cell.h"
@@ -252,6 +253,7 @@ struct Prune {
 
 int main(int argc, char** argv) {
   cli::Tool tool("dgx-train", "do a task's work: train exactly and resumably, with committed checkpoints");
+  tool.names(jobs::names_of_trust);
   tool.add<Train>("", "train, or evaluate a run");
   tool.add<Prune>("prune", "remove checkpoints of a run; its proof stays as good as it was");
   return tool.run(argc, argv);

@@ -129,7 +129,8 @@ void tell_cost(Out& out, std::chrono::duration<double> elapsed) {
 
 void name_keys(const Tool& tool, Out& out) {
   if (!tool.read_names() || !out.common().trust) return;
-  if (auto names = tool.read_names()(*out.common().trust); names.ok()) out.name_keys(*std::move(names));
+  auto names = tool.read_names()(*out.common().trust, out.progress());
+  if (names.ok()) out.name_keys(*std::move(names));
 }
 
 /// True if --json is among the arguments, even those of a command line that cannot be parsed.

@@ -99,6 +99,16 @@ Result<PublicKey> read_public_key(const std::string& path) {
   return key;
 }
 
+std::string foreign_public_key(const std::string& path) {
+  const auto text = read_file(path, kMaxKeyFileBytes);
+  if (!text.ok()) return {};
+  const std::string_view label = pem_label(*text);
+  if (label.empty()) return foreign_openssh_type(*text);
+  if (label != kPublicLabel) return label.ends_with(kPublicLabel) ? std::string(label) : std::string();
+  const auto content = from_pem(*text, label);
+  return content.ok() ? foreign_key_type(content->get()) : std::string();
+}
+
 Status write_public_key(const std::string& path, const PublicKey& key, Clobber clobber) {
   return write_file(path, public_key_pem(key), clobber);
 }

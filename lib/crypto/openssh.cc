@@ -124,6 +124,11 @@ Result<PublicKey> parse_openssh_public_key(std::string_view text) {
   return read_whole_public_key(Reader(*blob));
 }
 
+std::string foreign_openssh_type(std::string_view text) {
+  const std::string_view type = text.substr(0, text.find(' '));
+  return is_openssh_public_key(text) && type != kType ? std::string(type) : std::string();
+}
+
 Result<SecretKey> from_openssh(ByteView content) {
   if (!as_text(content).starts_with(kMagic))
     return malformed("OpenSSH key: does not begin with openssh-key-v1");

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <string>
 #include <string_view>
 
 #include "dgx/core/bytes.h"
@@ -16,6 +17,9 @@ namespace dgx::crypto {
 /// Reads one line: "ssh-ed25519", the key in base64, and a comment or none. kMalformed otherwise; a key of
 /// another type is named by its type.
 [[nodiscard]] Result<PublicKey> parse_openssh_public_key(std::string_view text);
+
+/// The type that a public key of OpenSSH begins with; empty if it is ssh-ed25519, or the text is no such key.
+[[nodiscard]] std::string foreign_openssh_type(std::string_view text);
 
 /// Reads the content of an OPENSSH PRIVATE KEY block. kMalformed, with the byte, for anything but one Ed25519
 /// key whose copies of the public key all belong to it; kUnauthorised, with a hint, if it is encrypted:

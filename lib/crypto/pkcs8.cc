@@ -44,6 +44,7 @@ struct Free {
 template <class T, auto kFree>
 using Owned = std::unique_ptr<T, Free<kFree>>;
 using PlainInfo = Owned<PKCS8_PRIV_KEY_INFO, ::PKCS8_PRIV_KEY_INFO_free>;
+using PublicInfo = Owned<X509_PUBKEY, ::X509_PUBKEY_free>;
 using EncryptedInfo = Owned<X509_SIG, ::X509_SIG_free>;
 
 std::string name_of(const ASN1_OBJECT* object) {
@@ -175,6 +176,15 @@ Result<SecretKey> from_pkcs8(ByteView der) {
   const PlainInfo info(::d2i_PKCS8_PRIV_KEY_INFO(nullptr, &at, static_cast<long>(der.size())));
   if (!info || at != der.data() + der.size()) return malformed("not a private key in PKCS#8");
   return key_of(info.get());
+}
+
+std::string foreign_key_type(ByteView der) {
+  const unsigned char* at = der.data();
+  const PublicInfo info(::d2i_X509_PUBKEY(nullptr, &at, static_cast<long>(der.size())));
+  ASN1_OBJECT* type = nullptr;
+  const bool is_whole = info != nullptr && at == der.data() + der.size();
+  if (!is_whole || ::X509_PUBKEY_get0_param(&type, nullptr, nullptr, nullptr, info.get()) != 1) return {};
+  return ::OBJ_obj2nid(type) == NID_ED25519 ? std::string() : name_of(type);
 }
 
 Result<Bytes> to_encrypted_pkcs8(const SecretKey& key, std::string_view passphrase) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "dgx/core/bytes.h"
@@ -16,6 +17,10 @@ namespace dgx::crypto {
 [[nodiscard]] SecretBytes to_pkcs8(const SecretKey& key);
 /// kMalformed for anything but an Ed25519 key; a key of another type is named by its type.
 [[nodiscard]] Result<SecretKey> from_pkcs8(ByteView der);
+
+/// The type of a public key in DER (SubjectPublicKeyInfo) that is not of Ed25519, by libcrypto's name or its
+/// numbers; empty for one of Ed25519, and for what is no such key.
+[[nodiscard]] std::string foreign_key_type(ByteView der);
 
 /// Encrypts by AES-256-CBC under a key that scrypt derives in 16 MiB of memory, in about half a second.
 /// kUsage for an empty passphrase, kInternal if there is not enough memory.

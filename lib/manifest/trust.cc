@@ -19,17 +19,20 @@ bool has_public_key_suffix(const std::string& path) {
                      [&](std::string_view suffix) { return path.ends_with(suffix); });
 }
 
+bool is_folder(const std::string& path) {
+  std::error_code error;
+  return std::filesystem::is_directory(path, error);
+}
+
+/// The public key files of a folder, by their names.
 Result<std::vector<std::string>> key_files(const std::string& path) {
   std::error_code error;
-  if (!std::filesystem::is_directory(path, error)) return std::vector<std::string>{path};
   std::vector<std::string> out;
   for (auto entry = std::filesystem::directory_iterator(path, error);
        !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
     if (has_public_key_suffix(entry->path().string())) out.push_back(entry->path().string());
   }
   if (error) return Error{ErrorCode::kIo, fmt::format("{}: cannot list: {}", path, error.message()), {}};
-  if (out.empty())
-    return usage_error(fmt::format("{}: contains no *{} file", path, fmt::join(kPublicKeySuffixes, " or *")));
   std::sort(out.begin(), out.end());  // of two files with one key, the first names it
   return out;
 }
@@ -51,12 +54,24 @@ std::string name_of_file(const std::string& path) {
 }  // namespace
 
 Result<Trust> Trust::load(const std::string& path) {
-  DGX_TRY(const std::vector<std::string> files, key_files(path));
   Trust out;
-  for (const std::string& file : files) {
-    DGX_TRY(const crypto::PublicKey key, crypto::read_public_key(file));
-    out.add(crypto::key_id(key), name_of_file(file));
+  std::vector<std::string> files{path};
+  if (is_folder(path)) {
+    DGX_TRY(files, key_files(path));
   }
+  for (const std::string& file : files) {
+    const auto key = crypto::read_public_key(file);
+    const std::string type = key.ok() || !is_folder(path) ? std::string() : crypto::foreign_public_key(file);
+    if (!type.empty()) {
+      out.passed_over_.push_back(fmt::format("{}: is a public key of type {}", file, type));
+      continue;
+    }
+    if (!key.ok()) return key.error();
+    out.add(crypto::key_id(*key), name_of_file(file));
+  }
+  if (out.names_.empty())
+    return usage_error(
+        fmt::format("{}: contains no *{} file of Ed25519", path, fmt::join(kPublicKeySuffixes, " or *")));
   return out;
 }
 

@@ -123,8 +123,9 @@ Result<EitherKey> read_either_key(const KeyFile& file) {
   return EitherKey{public_key, std::move(key)};
 }
 
-Result<std::map<std::string, std::string>> names_of_trust(const std::string& trust) {
+Result<std::map<std::string, std::string>> names_of_trust(const std::string& trust, Progress& warned) {
   DGX_TRY(const manifest::Trust people, manifest::Trust::load(trust));
+  for (const std::string& file : people.passed_over()) warned.warning(file + ", which dgx does not take");
   std::map<std::string, std::string> out;
   for (const auto& [key_id, name] : people.names()) out.emplace(key_id.hex(), name);
   return out;

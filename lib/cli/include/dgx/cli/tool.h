@@ -42,9 +42,11 @@ class Tool {
   /// Adds a command that is planned but not in this version: it exits with 2 and says so.
   Tool& later(std::string name, std::string summary);
 
-  /// The names by which text calls keys (Out::name_keys): `read` gives those of a --trust. Without it, or if
-  /// it fails, keys are called by their ids; that a --trust cannot be read is for the command to say.
-  using ReadNames = std::function<Result<std::map<std::string, std::string>>(const std::string& trust)>;
+  /// The names by which text calls keys (Out::name_keys): `read` gives those of a --trust, and warns of what
+  /// it passes over there. Without it, or if it fails, keys are called by their ids; that a --trust cannot be
+  /// read is for the command to say.
+  using ReadNames =
+      std::function<Result<std::map<std::string, std::string>>(const std::string& trust, Progress& warned)>;
   Tool& names(ReadNames read) { return read_names_ = std::move(read), *this; }
 
   /// Parses, runs and prints; returns the exit code. Throws nothing.

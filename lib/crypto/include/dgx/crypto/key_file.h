@@ -43,6 +43,9 @@ constexpr std::size_t kMaxKeyFileBytes = 16 * 1024;
 
 /// The same for files; errors name `path`. Private key files get mode 0600.
 [[nodiscard]] Result<PublicKey> read_public_key(const std::string& path);
+/// The type of a public key file that is not of Ed25519, such as "ssh-rsa" or "rsaEncryption"; empty for
+/// any other file, also one that cannot be read.
+[[nodiscard]] std::string foreign_public_key(const std::string& path);
 [[nodiscard]] Status write_public_key(const std::string& path, const PublicKey& key, Clobber clobber);
 /// Writes the key encrypted if there is a passphrase.
 [[nodiscard]] Status write_secret_key(const std::string& path, const SecretKey& key,

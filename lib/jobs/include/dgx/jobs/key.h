@@ -6,6 +6,7 @@
 
 #include "dgx/core/bytes.h"
 #include "dgx/core/files.h"
+#include "dgx/core/progress.h"
 #include "dgx/core/result.h"
 #include "dgx/crypto/ed25519.h"
 
@@ -73,8 +74,10 @@ struct ChangePassphraseResult {
 /// The id of the key in a private or public key file.
 [[nodiscard]] Result<Digest> id_of_key(const KeyFile& file);
 
-/// The names of the keys that `trust` (--trust) gives, by key id in hex. Errors of manifest::Trust::load.
-[[nodiscard]] Result<std::map<std::string, std::string>> names_of_trust(const std::string& trust);
+/// The names of the keys that `trust` (--trust) gives, by key id in hex; `warned` is told which files of it
+/// are passed over. Errors of manifest::Trust::load.
+[[nodiscard]] Result<std::map<std::string, std::string>> names_of_trust(const std::string& trust,
+                                                                        Progress& warned);
 
 /// The kind of file to sign: any JSON, or a statement, whose signature binds its signer's money.
 enum class Signing : std::uint8_t { kJson, kStatement };

@@ -3,6 +3,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "dgx/core/bytes.h"
 #include "dgx/core/result.h"
@@ -18,9 +19,13 @@ class Trust {
  public:
   /// Trusts nobody and refuses nobody.
   Trust() = default;
-  /// kMissing if the path does not exist, kMalformed for a file that is not a public key, kUsage for a folder
-  /// without keys.
+  /// In a folder, public keys of other types than Ed25519 are passed over: they could not have signed a
+  /// statement. kMissing if the path does not exist, kMalformed for a file that is not a public key, in a
+  /// folder, too: it may be one that was damaged. kUsage for a folder without keys of Ed25519.
   [[nodiscard]] static Result<Trust> load(const std::string& path);
+
+  /// What load() passed over, such as "people/bob.pub: is an ssh-rsa key".
+  [[nodiscard]] const std::vector<std::string>& passed_over() const { return passed_over_; }
 
   [[nodiscard]] bool given() const { return given_; }
   void add(const Digest& key_id, std::string name = {});
@@ -35,6 +40,7 @@ class Trust {
  private:
   bool given_ = false;
   std::map<Digest, std::string> names_;
+  std::vector<std::string> passed_over_;
 };
 
 }  // namespace dgx::manifest
