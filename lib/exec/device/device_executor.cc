@@ -102,9 +102,9 @@ Status DeviceExecutor::Impl::check_inputs() const {
 Status DeviceExecutor::Impl::take_memory() {
   const cuda::DeviceInfo& info = device->info();
   if (offsets.size_bytes > info.free_bytes) {
-    return usage_error("a step needs " + std::to_string(offsets.size_bytes) + " bytes of device memory, " +
-                           info.name + " has " + std::to_string(info.free_bytes) + " free",
-                       "use a smaller batch, or --device cpu");
+    return internal_error("a step needs " + std::to_string(offsets.size_bytes) + " bytes of device memory, " +
+                              info.name + " has " + std::to_string(info.free_bytes) + " free",
+                          "use a smaller batch, or --device cpu");
   }
   DGX_TRY(void* const all, device->allocate(offsets.size_bytes));
   memory = static_cast<std::uint8_t*>(all);
