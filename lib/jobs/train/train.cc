@@ -48,7 +48,8 @@ struct Training {
 };
 
 // The resume point: the state between two checkpoints and the losses since the last one. Only the next call
-// reads it.
+// reads it. Losses are replaced first: until the state follows, those of the older state are their beginning,
+// since one task has one loss for each step. So whenever the call is killed, there is a resume point.
 
 std::string resume_path(const std::string& run) { return run + "/resume.h5"; }
 std::string resume_losses_path(const std::string& run) { return run + "/resume.losses"; }
@@ -76,18 +77,20 @@ Status write_resume_point(Training& t) {
                              Clobber::kReplace);
 }
 
-/// Replaces the state that the segment starts from, and the losses, by the resume point, if there is a
-/// complete one strictly inside the segment.
+/// Replaces the state that the segment starts from, and the losses, by the resume point, if there is one
+/// strictly inside the segment that has all losses up to there.
 void take_up(Training& t, const protocol::Segment& segment, State& state) {
   auto stored = bundle::read_state(resume_path(t.options.run));
   const auto losses = read_file(resume_losses_path(t.options.run), std::size_t{1} << 30);
   if (!stored.ok() || !losses.ok()) return;
   const auto step = step_of(stored->state);
   const bool inside = step.ok() && *step > segment.first && *step < segment.end;
-  if (!inside || losses->size() != static_cast<std::size_t>(*step - segment.first) * sizeof(float)) return;
+  if (!inside) return;
+  const auto count = static_cast<std::size_t>(*step - segment.first);
+  if (losses->size() < count * sizeof(float)) return;
   state = std::move(stored->state);
-  t.losses.resize(losses->size() / sizeof(float));
-  std::memcpy(t.losses.data(), losses->data(), losses->size());
+  t.losses.resize(count);
+  std::memcpy(t.losses.data(), losses->data(), count * sizeof(float));
 }
 
 /// Time of the longest segment, estimated from all steps of this call so far.

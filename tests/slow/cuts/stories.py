@@ -146,6 +146,13 @@ class Train(Story):
         assert not [name for name in strays if not name.startswith(".resume.")], f"left behind: {strays}"
 
 
+class Resumed(Train):
+    """A state between two checkpoints is saved again: the older one is there until the newer one is."""
+
+    def again(self, machine):
+        assert told(machine, *self.command)["resumed_from"] >= 13, "the resume point is gone"
+
+
 class Open(Story):
     files = ("dispute.jsonl",)
 
@@ -327,6 +334,9 @@ def all_stories(machine):
     ok(machine.run(*train, "--until", "14"))
     begun = crashes.read_tree(machine.folder)
     yield Train("train, stopped", begun, (*train, "--until", "19"), (*train, "--until", "20"), first=4)
+    crashes.write_tree(task, machine.folder)
+    ok(machine.run(*train, "--until", "13"))
+    yield Resumed("train, saved again", crashes.read_tree(machine.folder), (*train, "--until", "14"), (*train, "--until", "20"), first=4)
     yield File("prove", {**task, **part(tree, "run", "solver.pem")}, ("dgx-prove", "task.json", "run", "--key", "solver.pem", "-o", "proof.json"),
                ("proof.json", "proof.states"))
     yield Verdict("verify", proved, (*verify, "-o", "verdict.json"), ("verdict.json", "verdict.rows.jsonl"))

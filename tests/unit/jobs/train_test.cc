@@ -164,6 +164,28 @@ TEST_CASE("a resume point is there until the checkpoint after it is durable") {
   }
 }
 
+TEST_CASE("a kill between the two files of a resume point leaves the older one") {
+  const SmallTask files;
+  TrainOptions options = validated_training(files);
+  options.validate.reset();
+  const auto job = [&](const JobContext& context) { return train(options, context); };
+  const std::string state = options.run + "/resume.h5";
+  options.until = 6;
+  must(run_job(job));
+  const std::string older = must(read_file(state, std::size_t{1} << 20));
+  options.until = 7;
+  CHECK(must(run_job(job)).resumed_from == 6);
+  // Losses are written first: those of step 7 are there, the state after step 7 is not.
+  REQUIRE(write_file(state, older, Clobber::kReplace).ok());
+  options.until = 10;
+  CHECK(must(run_job(job)).resumed_from == 6);
+  const auto losses = must(bundle::RunReader::open(options.run)).index().losses;
+
+  options.run += ".whole";
+  must(run_job(job));
+  CHECK(must(bundle::RunReader::open(options.run)).index().losses == losses);
+}
+
 /// Notes how many bytes are written at once at most.
 class NotedWrites final : public FileSystem {
  public:
