@@ -50,8 +50,16 @@ class Descent {
   /// agree.
   Status from_segment(std::int64_t segment, const Digest& our_end, const Digest& their_end) {
     if (honest_ != nullptr && our_end != their_end) {
-      DGX_TRY(const auto honest, honest_->states());
-      result_.confirmed = whom(honest.back(), our_end, their_end);
+      const auto honest = honest_->states();
+      if (!honest.ok() && honest.error().code == ErrorCode::kMalformed) {
+        // A step that is not finite is in neither side's segment: both have a state at its end.
+        result_.segment = segment;
+        result_.confirmed = Confirmed::kNeither;
+        result_.ended = "an honest replay diverges before the segment's end: " + honest.error().message;
+        return {};
+      }
+      if (!honest.ok()) return honest.error();
+      result_.confirmed = whom(honest->back(), our_end, their_end);
     }
     if (our_end != their_end) result_.segment = segment;
     Status status = find_all(segment);
