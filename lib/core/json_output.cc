@@ -27,9 +27,12 @@ std::string quoted(const std::string& text) { return Value(text).dump(); }
 
 }  // namespace
 
-Output::Output(std::int64_t value) : data_(value) {
-  if (value < -kMaxInteger || value > kMaxInteger) data_ = std::to_string(value);
+Value integer_in_output(std::int64_t value) {
+  if (value < -kMaxInteger || value > kMaxInteger) return std::to_string(value);
+  return value;
 }
+
+Output::Output(std::int64_t value) : Output(integer_in_output(value)) {}
 
 Output::Output(const Value& value) {
   if (const bool* const yes = value.as_bool()) {

@@ -12,18 +12,13 @@
 
 namespace dgx::jobs {
 
-json::Value json_number(std::int64_t number) {
-  constexpr std::int64_t kMax = std::int64_t{1} << 53;
-  if (number < -kMax || number > kMax) return std::to_string(number);
-  return number;
-}
-
 namespace {
 
 json::Object field_type(const bundle::FieldInfo& field) {
   json::Object out{{"dtype", name_of(field.dtype)}, {"shape", to_string(field.shape)}};
   if (field.range)
-    out.emplace("range", json::Array{json_number(field.range->low), json_number(field.range->high)});
+    out.emplace("range", json::Array{json::integer_in_output(field.range->low),
+                                     json::integer_in_output(field.range->high)});
   return out;
 }
 
@@ -45,11 +40,12 @@ json::Output exactly(float number) { return json::Output::of_hex(program::hex_fl
 
 Result<Description> describe_dataset(const std::string& path, Recompute recompute, int threads) {
   DGX_TRY(const bundle::DatasetInfo info, bundle::read_dataset_info(path));
-  Description out{
-      "dataset",
-      {{"samples", json_number(info.samples)}, {"digest", info.digest.hex()}, {"x", field_type(info.x())}},
-      {},
-      {}};
+  Description out{"dataset",
+                  {{"samples", json::integer_in_output(info.samples)},
+                   {"digest", info.digest.hex()},
+                   {"x", field_type(info.x())}},
+                  {},
+                  {}};
   if (const bundle::FieldInfo* const y = info.find("y")) out.fields.push_back({"y", field_type(*y)});
   out.fields.push_back({"scale", exactly(info.scale)});
   out.fields.push_back({"shift", exactly(info.shift)});
@@ -92,7 +88,7 @@ Result<Description> describe_state(const std::string& path, Recompute recompute,
   Description out{"state", {}, {}, {}};
   if (find_entry(stored.state, "step") != nullptr) {  // the constant entries of a run have none
     DGX_TRY(const std::int64_t step, step_of(stored.state));
-    out.fields.push_back({"step", json_number(step)});
+    out.fields.push_back({"step", json::integer_in_output(step)});
   }
   const Entry* loss = find_entry(stored.state, "loss");
   if (loss != nullptr && loss->tensor.dtype() == DType::kF32 && loss->tensor.count() == 1) {
@@ -101,7 +97,7 @@ Result<Description> describe_state(const std::string& path, Recompute recompute,
   out.fields.push_back({"digest", stored.digests.state.hex()});
   std::size_t bytes = 0;
   for (const Entry& entry : stored.state) bytes += entry.tensor.bytes().size();
-  out.fields.push_back({"bytes", json_number(static_cast<std::int64_t>(bytes))});
+  out.fields.push_back({"bytes", json::integer_in_output(static_cast<std::int64_t>(bytes))});
   out.fields.push_back(entries_table(stored));
   if (recompute == Recompute::kYes)
     out.recomputed = {fmt::format("{} entries", stored.state.size()), "state"};
@@ -113,7 +109,7 @@ Result<Description> describe_sample(const std::string& path, Recompute recompute
   Description out{"sample",
                   {{"task", sample.header().task.hex()},
                    {"proof", sample.header().proof.hex()},
-                   {"checkpoints", json_number(sample.header().checkpoints)}},
+                   {"checkpoints", json::integer_in_output(sample.header().checkpoints)}},
                   {},
                   {}};
   if (!sample.constants().empty())
@@ -125,8 +121,9 @@ Result<Description> describe_sample(const std::string& path, Recompute recompute
             merkle::root_from_path(merkle::committed_state_leaf(segment.start),
                                    static_cast<std::uint64_t>(segment.segment),
                                    static_cast<std::uint64_t>(sample.header().checkpoints), segment.path));
-    rows.emplace_back(json::Object{
-        {"segment", json_number(segment.segment)}, {"start", segment.start.hex()}, {"root", root.hex()}});
+    rows.emplace_back(json::Object{{"segment", json::integer_in_output(segment.segment)},
+                                   {"start", segment.start.hex()},
+                                   {"root", root.hex()}});
     if (recompute == Recompute::kNo) continue;
     DGX_TRY([[maybe_unused]] const auto stored, sample.start(i, bundle::Check::kDigests, {threads}));
     if (root.hex() != *rows.front().as_object()->at("root").as_string()) {
@@ -144,7 +141,7 @@ Description::Field digest_table(const std::string& name, const std::string& inde
                                 const std::vector<Digest>& digests) {
   json::Array rows;
   for (const Digest& digest : digests)
-    rows.emplace_back(json::Object{{index, json_number(first++)}, {"digest", digest.hex()}});
+    rows.emplace_back(json::Object{{index, json::integer_in_output(first++)}, {"digest", digest.hex()}});
   return {name, std::move(rows), {index, "digest"}};
 }
 
@@ -152,18 +149,18 @@ Result<Description> describe_trace(const std::string& path, Recompute recompute,
   DGX_TRY(const bundle::Trace trace, bundle::read_trace(path, check_of(recompute), {threads}));
   Description out{"trace",
                   {{"task", trace.task.hex()},
-                   {"segment", json_number(trace.segment)},
-                   {"first_step", json_number(trace.first_step)},
-                   {"steps", json_number(static_cast<std::int64_t>(trace.states.size()) - 1)}},
+                   {"segment", json::integer_in_output(trace.segment)},
+                   {"first_step", json::integer_in_output(trace.first_step)},
+                   {"steps", json::integer_in_output(static_cast<std::int64_t>(trace.states.size()) - 1)}},
                   {},
                   {}};
   out.fields.push_back(digest_table("states", "step", trace.first_step, trace.states));
   if (trace.values) {
-    out.fields.push_back({"step", json_number(trace.values->step)});
+    out.fields.push_back({"step", json::integer_in_output(trace.values->step)});
     out.fields.push_back(digest_table("values", "value", 0, trace.values->digests));
   }
   if (trace.numbers) {
-    out.fields.push_back({"numbers", json::Object{{"value", json_number(trace.numbers->value)},
+    out.fields.push_back({"numbers", json::Object{{"value", json::integer_in_output(trace.numbers->value)},
                                                   {"dtype", name_of(trace.numbers->tensor.dtype())},
                                                   {"shape", to_string(trace.numbers->tensor.shape())}}});
     if (recompute == Recompute::kYes) out.recomputed = {fmt::format("value {}", trace.numbers->value)};
@@ -180,7 +177,7 @@ Status add_validation(const std::string& folder, Description& out) {
   if (!rows.ok()) {
     out.fields.push_back({"validation", rows.error().message});
   } else if (best.step > 0) {
-    out.fields.push_back({"best_step", json_number(best.step)});
+    out.fields.push_back({"best_step", json::integer_in_output(best.step)});
     out.fields.push_back({"best_validation_loss", best.loss});
   }
   return {};
@@ -206,9 +203,9 @@ Result<Description> describe_run(const std::string& folder, Recompute recompute,
   Description out{"run",
                   {{"task", index.header.task.hex()},
                    {"program", index.header.program.hex()},
-                   {"checkpoint_every", json_number(index.header.interval)},
-                   {"segments", json_number(index.segments())},
-                   {"steps", json_number(index.checkpoints.back().step)},
+                   {"checkpoint_every", json::integer_in_output(index.header.interval)},
+                   {"segments", json::integer_in_output(index.segments())},
+                   {"steps", json::integer_in_output(index.checkpoints.back().step)},
                    {"state", index.checkpoints.back().digest.hex()}},
                   {},
                   {}};

@@ -61,7 +61,7 @@ Result<Description> describe_model(const std::string& path, manifest::FileKind k
   std::int64_t number = 0;
   const auto read = std::from_chars(step.data(), step.data() + step.size(), number);
   const bool is_step = read.ec == std::errc() && read.ptr == step.data() + step.size() && number >= 0;
-  if (is_step) out.fields.push_back({"step", json_number(number)});
+  if (is_step) out.fields.push_back({"step", json::integer_in_output(number)});
   auto digests = tensor_digests(file.tensors, threads);
   if (!digests.ok()) return within(path, std::move(digests).error());
   json::Array rows;
@@ -74,7 +74,7 @@ Result<Description> describe_model(const std::string& path, manifest::FileKind k
                                    {"shape", to_string(tensor.shape())},
                                    {"digest", (*digests)[i].hex()}});
   }
-  out.fields.push_back({"numbers", json_number(numbers)});
+  out.fields.push_back({"numbers", json::integer_in_output(numbers)});
   out.fields.push_back({"tensors", std::move(rows), {"name", "dtype", "shape", "digest"}});
   if (recompute == Recompute::kNo) return out;
   if (Status checked = check_entries(file, *digests, out); !checked.ok())

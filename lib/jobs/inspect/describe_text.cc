@@ -4,6 +4,7 @@
 #include <cstring>
 #include <map>
 
+#include "dgx/core/json_output.h"
 #include "dgx/core/time_text.h"
 #include "dgx/crypto/key_file.h"
 #include "dgx/jobs/task_files.h"
@@ -175,7 +176,7 @@ Result<Description> describe_ledger(const std::string& path, Recompute recompute
   Description out{"ledger",
                   {{"id", log.id().hex()},
                    {"operator", log.operator_id().hex()},
-                   {"entries", json_number(head.count)},
+                   {"entries", json::integer_in_output(head.count)},
                    {"root", head.root.hex()},
                    {"time", utc_text(log.now())}},
                   {},
@@ -186,7 +187,7 @@ Result<Description> describe_ledger(const std::string& path, Recompute recompute
   for (const ledger::Entry& entry : log.entries) {
     json::Output::Object row = statement_row(entry.statement);
     abouts.push_back(std::visit(DisputeWords{}, entry.statement.body));
-    row.emplace("entry", json_number(static_cast<std::int64_t>(rows.size())));
+    row.emplace("entry", json::integer_in_output(static_cast<std::int64_t>(rows.size())));
     row.emplace("time", utc_text(entry.milliseconds));
     rows.emplace_back(std::move(row));
   }
@@ -217,7 +218,8 @@ Result<Description> describe_statements(const std::string& path, const std::stri
     if (const auto* receipt = std::get_if<manifest::Receipt>(&statement->body))
       logged.emplace(receipt->statement, utc_text(receipt->milliseconds));
   }
-  Description out{"statements", {{"count", json_number(static_cast<std::int64_t>(rows.size()))}}, {}, {}};
+  Description out{
+      "statements", {{"count", json::integer_in_output(static_cast<std::int64_t>(rows.size()))}}, {}, {}};
   std::vector<std::string> columns{"kind", "id", "signer"};
   add_about(abouts, rows, columns);
   add_logged(ids, logged, rows, columns);
@@ -236,7 +238,7 @@ json::Array counts_table(const std::map<std::string, std::int64_t>& counts, cons
                          const std::string& number) {
   json::Array rows;
   for (const auto& [name, count] : counts)
-    rows.emplace_back(json::Object{{key, name}, {number, json_number(count)}});
+    rows.emplace_back(json::Object{{key, name}, {number, json::integer_in_output(count)}});
   return rows;
 }
 
@@ -264,11 +266,11 @@ Result<Description> describe_program(const std::string& path, const std::string&
   Description out{"program",
                   {{"role", trains ? "training step" : "evaluation"},
                    {"root", program::program_root(text).hex()},
-                   {"values", json_number(static_cast<std::int64_t>(program->values.size()))},
-                   {"operations", json_number(cost.total_operations)},
-                   {"matrix_product_flop", json_number(cost.matrix_product_flop)},
-                   {"state_bytes", json_number(cost.state_bytes)},
-                   {"value_bytes", json_number(cost.value_bytes)}},
+                   {"values", json::integer_in_output(static_cast<std::int64_t>(program->values.size()))},
+                   {"operations", json::integer_in_output(cost.total_operations)},
+                   {"matrix_product_flop", json::integer_in_output(cost.matrix_product_flop)},
+                   {"state_bytes", json::integer_in_output(cost.state_bytes)},
+                   {"value_bytes", json::integer_in_output(cost.value_bytes)}},
                   {},
                   {}};
   out.fields.push_back({"kinds", counts_table(kinds, "kind", "values"), {"kind", "values"}});
@@ -287,13 +289,14 @@ Result<Description> describe_states(const std::string& path, const std::string& 
   json::Array rows;
   for (std::size_t at = 0; at < bytes.size(); at += kSize) {
     DGX_TRY(const Digest state, digest_from_bytes(as_bytes(std::string_view(bytes).substr(at, kSize))));
-    rows.emplace_back(json::Object{{"state", json_number(static_cast<std::int64_t>(states.size()))},
-                                   {"digest", state.hex()}});
+    rows.emplace_back(
+        json::Object{{"state", json::integer_in_output(static_cast<std::int64_t>(states.size()))},
+                     {"digest", state.hex()}});
     states.push_back(state);
   }
   const manifest::RootReference root = manifest::states_root(states);
   return Description{"states",
-                     {{"count", json_number(root.count)},
+                     {{"count", json::integer_in_output(root.count)},
                       {"root", root.root.hex()},
                       {"states", std::move(rows), {"state", "digest"}}},
                      {"root"},
@@ -301,7 +304,7 @@ Result<Description> describe_states(const std::string& path, const std::string& 
 }
 
 json::Object verdict_row(const manifest::VerdictRow& row) {
-  return {{"segment", json_number(row.index)},
+  return {{"segment", json::integer_in_output(row.index)},
           {"agrees", row.agrees},
           {"reason", manifest::name_of(row.reason)},
           {"expected", row.expected.hex()},
@@ -318,7 +321,8 @@ Result<Description> describe_rows(const std::string& path, const std::string& te
     if (!row.ok()) return within(where, row.error());
     rows.emplace_back(verdict_row(*row));
   }
-  Description out{"rows", {{"count", json_number(static_cast<std::int64_t>(rows.size()))}}, {}, {}};
+  Description out{
+      "rows", {{"count", json::integer_in_output(static_cast<std::int64_t>(rows.size()))}}, {}, {}};
   out.fields.push_back({"rows", std::move(rows), {"segment", "agrees", "reason", "expected", "recomputed"}});
   return out;
 }
@@ -334,9 +338,9 @@ Result<Description> describe_shard(const std::string& path, const std::string& t
                       {"task", shard->assignment.task.hex()},
                       {"proof", shard->assignment.proof.hex()},
                       {"verifier", shard->assignment.verifier.hex()},
-                      {"index", json_number(shard->index)},
-                      {"count", json_number(shard->count)},
-                      {"drawn", json_number(static_cast<std::int64_t>(shard->drawn.size()))},
+                      {"index", json::integer_in_output(shard->index)},
+                      {"count", json::integer_in_output(shard->count)},
+                      {"drawn", json::integer_in_output(static_cast<std::int64_t>(shard->drawn.size()))},
                       {"rows", std::move(rows), {"segment", "agrees", "reason", "expected", "recomputed"}}},
                      {},
                      {}};
@@ -347,7 +351,7 @@ Result<Description> describe_policy(const std::string& path, const std::string& 
   if (!policy.ok()) return within(path, policy.error());
   Description out{"policy", {}, {}, {}};
   for (const manifest::PolicyKey& key : manifest::policy_keys()) {
-    out.fields.push_back({std::string(key.name), json_number((*policy).*(key.member))});
+    out.fields.push_back({std::string(key.name), json::integer_in_output((*policy).*(key.member))});
   }
   return out;
 }
@@ -385,10 +389,12 @@ Result<Description> describe_log(const std::string& path, const std::string& tex
     return ++rows, true;
   });
   if (!read.ok()) return within(path, read.error());
-  Description out{
-      &format == &kTrainingFormat ? "training log" : "validation log", {{"rows", json_number(rows)}}, {}, {}};
+  Description out{&format == &kTrainingFormat ? "training log" : "validation log",
+                  {{"rows", json::integer_in_output(rows)}},
+                  {},
+                  {}};
   if (rows == 0) return out;
-  out.fields.push_back({"last_step", json_number(static_cast<std::int64_t>(last[kStepColumn]))});
+  out.fields.push_back({"last_step", json::integer_in_output(static_cast<std::int64_t>(last[kStepColumn]))});
   out.fields.push_back({"last_loss", last[kLossColumn]});
   return out;
 }
@@ -397,7 +403,7 @@ Result<Description> describe_log(const std::string& path, const std::string& tex
 Result<Description> describe_losses(const std::string& path, const std::string& bytes) {
   if (bytes.size() % sizeof(float) != 0) return malformed(path + ": not a whole number of binary32 numbers");
   const auto count = static_cast<std::int64_t>(bytes.size() / sizeof(float));
-  Description out{"losses", {{"count", json_number(count)}}, {}, {}};
+  Description out{"losses", {{"count", json::integer_in_output(count)}}, {}, {}};
   if (count == 0) return out;
   float last = 0;
   std::memcpy(&last, bytes.data() + bytes.size() - sizeof(float), sizeof(float));

@@ -13,6 +13,9 @@
 
 namespace dgx::json {
 
+/// An integer as programs print it with --json: beyond 2^53 as a decimal string.
+[[nodiscard]] Value integer_in_output(std::int64_t value);
+
 /// A value of what a program prints with --json (dgx(7), JSON). Nothing that is signed or hashed is made of
 /// it: that is Value, which has no floats. An Output has, besides all that Value has, floats, numbers that
 /// are given in hex, and null.
