@@ -78,14 +78,11 @@ prove tame
 expect 1 dgx-verify tame.json tame.proof.json --from tame.opened --data data.h5 --beacon tame.beacon.json --key verifier.pem -o tame.verdict.json
 log tame.verdict.json
 dgx-bisect open tame.json tame.proof.json --verdict tame.verdict.json --from tame.opened --data data.h5 --key verifier.pem -o dispute.jsonl
-who=solver
-until dgx-bisect show dispute.jsonl --json | grep -q '"over":true'; do
-  from=tame.run; drill=--drill
-  [ $who = solver ] || { from=tame.opened; drill=; }
-  dgx-bisect move tame.json dispute.jsonl --from $from --data data.h5 $drill --key $who.pem --json >move.json -q || [ $? -eq 1 ]
-  printf '  %-9s %s\n' $who "$(value said <move.json)"
-  if [ $who = solver ]; then who=verifier; else who=solver; fi
-done
+play="dgx-bisect play tame.json dispute.jsonl --data data.h5 --timeout 10m -q"
+$play --from tame.run --drill --key solver.pem >solver.play &
+$play --from tame.opened --key verifier.pem >verifier.play
+wait $!
+dgx-bisect show dispute.jsonl --expect falls
 log dispute.jsonl
 expect 1 dgx-referee dispute.jsonl --key verifier.pem -o ruling.json
 

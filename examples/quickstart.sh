@@ -134,22 +134,15 @@ caught_time=$(since "$start")
 say "a dispute: the verifier challenges the proof, both sides move, a referee rules"
 dgx-bisect open crooked.json crooked.proof.json --verdict crooked.verdict.json --key verifier.pem -o dispute.jsonl
 judge crooked
-log_dispute() { dgx-settle append ledger.jsonl dispute.jsonl --wait --key operator.pem -q; }
-log_dispute
-# move WHO [--drill]: their next move, logged at once, so that nobody can say it came late. The cheat defends their fault.
-move() {
-  dgx-bisect move crooked.json dispute.jsonl --from crooked.run --data train.h5 --key "$1.pem" ${2:+"$2"} --json -q >move.json || [ $? -eq 1 ]
-  printf '  %-9s %6s bytes  %s\n' "$1" "$(value move_bytes <move.json)" "$(value said <move.json)"
-  log_dispute
-}
-is_over() { dgx-bisect show dispute.jsonl --json | grep -q '"over":true'; }
+log="dgx-settle append ledger.jsonl --wait --key operator.pem -q"
+# Each side answers the other's moves, which are logged as they come, so that nobody can say one came late. The cheat defends their fault.
+play() { dgx-bisect play crooked.json dispute.jsonl --from crooked.run --data train.h5 --post "$log" --timeout 10m --key "$1.pem" ${2:+"$2"} -q --json >"$1.play"; }
 start=$(now)
-turns=0
-while ! is_over; do
-  if [ $((turns % 2)) -eq 0 ]; then move cheat --drill; else move verifier; fi
-  turns=$((turns + 1))
-done
+play cheat --drill &
+play verifier
+wait $!
 dispute_time=$(since "$start")
+dgx-bisect show dispute.jsonl --expect falls
 dgx-referee dispute.jsonl --key referee.pem -o ruling.json --expect falls --json >ruled.json
 dgx-settle append ledger.jsonl ruling.json --wait --key operator.pem -q
 
@@ -177,7 +170,7 @@ cat <<TABLE
   verifying                $verify_time, $(value segments <honest.verify | tr '}' '\n' | grep -c index) of $(value segments <honest.train) segments replayed: $(value verdict <honest.verify)
   the cheat                one bit, $drill
   caught                   $caught_time, all segments replayed: $(value verdict <crooked.verify)
-  disputed                 $dispute_time, $turns moves, $(wc -c <dispute.jsonl) bytes
+  disputed                 $dispute_time, $(value turns <verifier.play) moves, $(wc -c <dispute.jsonl) bytes
   convicted by the referee segment $(value at.segment <ruled.json), step $(value at.step <ruled.json): one scalar operation,
                            $(value words <ruled.json)
   balances                 before       after
