@@ -6,6 +6,7 @@
 #include <array>
 
 #include "document_reader.h"
+#include "exported_tree.h"
 
 namespace dgx::lowering {
 namespace {
@@ -310,6 +311,30 @@ Status read_output(const Document& value, const Place& place, ExportedOutput& ou
       fmt::format("{}: an output of the kind {} cannot be captured", place.text(), printable(one.kind)));
 }
 
+/// Gives the results their paths in forward()'s tree. A program without one has a list of results.
+Status read_paths(const Document& module, const Place& top, ExportedProgram& out) {
+  std::vector<ExportedOutput*> results;
+  for (ExportedOutput& output : out.outputs) {
+    if (output.buffer.empty()) results.push_back(&output);
+  }
+  for (std::size_t n = 0; n < results.size() && results.size() > 1; ++n)
+    results[n]->path = {std::to_string(n), std::to_string(n)};
+  const Document* const modules = module.find("module_call_graph");
+  const Document::Array* const items = modules ? modules->as_array() : nullptr;
+  const Document* const signature = items && !items->empty() ? items->front().find("signature") : nullptr;
+  const Document* const tree = signature ? signature->find("out_spec") : nullptr;
+  if (!tree) return {};
+  const Place place = top.member("module_call_graph");
+  if (!tree->as_string()) return wrong_type(place, "a string out_spec", *tree);
+  auto paths = leaves_of_tree(*tree->as_string());
+  if (!paths.ok()) return within(place.text(), std::move(paths).error());
+  if (paths->size() != results.size())
+    return place.error(
+        fmt::format("out_spec has {} leaves, the program has {} results", paths->size(), results.size()));
+  for (std::size_t n = 0; n < results.size(); ++n) results[n]->path = std::move((*paths)[n]);
+  return {};
+}
+
 Status read_ranges(const Document& value, ExportedProgram& out) {
   const Place place{nullptr, "range_constraints"};
   const Document::Object* const members = value.as_object();
@@ -371,6 +396,7 @@ Result<ExportedProgram> parse_exported_program(std::string_view text) {
   DGX_CHECK(read_list(*inputs, place.member("input_specs"), out.inputs, read_one));
   DGX_TRY(const Document* const outputs, member_of(*signature, "output_specs", place));
   DGX_CHECK(read_list(*outputs, place.member("output_specs"), out.outputs, read_output));
+  DGX_CHECK(read_paths(*module, top, out));
   if (const Document* const ranges = root.find("range_constraints")) DGX_CHECK(read_ranges(*ranges, out));
   return out;
 }

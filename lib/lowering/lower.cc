@@ -8,6 +8,7 @@
 #include "dgx/program/check.h"
 #include "dgx/program/line.h"
 #include "infinities.h"
+#include "loss_ends.h"
 #include "lower_loss.h"
 #include "lower_optimizer.h"
 #include "lowering.h"
@@ -46,7 +47,8 @@ Status check_graph(const CapturedGraph& graph) {
   const auto known = [&](const std::optional<TensorId>& id) {
     return !id || (*id >= 0 && static_cast<std::size_t>(*id) < graph.tensors.size());
   };
-  bool good = known(graph.input) && known(graph.output) && known(graph.output_gradient);
+  bool good = known(graph.output) && known(graph.output_gradient);
+  for (const AtenInput& input : graph.inputs) good = good && known(input.tensor);
   for (const AtenSource& source : graph.sources) good = good && known(source.tensor);
   for (const auto& gradient : graph.gradients) good = good && known(gradient);
   for (const auto& [source, tensor] : graph.buffer_updates)
@@ -63,8 +65,9 @@ Status check_graph(const CapturedGraph& graph) {
   return {};
 }
 
-/// By call: true if the tensors in `wanted` depend on it.
-std::vector<bool> live_calls(const CapturedGraph& graph, const std::vector<std::optional<TensorId>>& wanted) {
+/// By call: true if the tensors in `wanted` depend on it. The tensor `given` comes from elsewhere.
+std::vector<bool> live_calls(const CapturedGraph& graph, const std::vector<std::optional<TensorId>>& wanted,
+                             std::optional<TensorId> given = std::nullopt) {
   std::vector<bool> tensors(graph.tensors.size(), false), calls(graph.calls.size(), false);
   const auto mark = [&](const std::optional<TensorId>& id) {
     if (id && *id >= 0 && static_cast<std::size_t>(*id) < tensors.size())
@@ -73,8 +76,9 @@ std::vector<bool> live_calls(const CapturedGraph& graph, const std::vector<std::
   for (const auto& id : wanted) mark(id);
   for (std::size_t n = graph.calls.size(); n-- > 0;) {
     const AtenCall& call = graph.calls[n];
-    calls[n] = std::any_of(call.results.begin(), call.results.end(),
-                           [&](const auto& id) { return id && tensors[static_cast<std::size_t>(*id)]; });
+    calls[n] = std::any_of(call.results.begin(), call.results.end(), [&](const auto& id) {
+      return id && id != given && tensors[static_cast<std::size_t>(*id)];
+    });
     if (!calls[n]) continue;
     for (const AtenArgument& argument : call.arguments) {
       if (const auto* id = std::get_if<std::optional<TensorId>>(&argument)) mark(*id);
@@ -121,45 +125,82 @@ Result<TensorForm> source_form(LoweringState& state, const AtenSource& source) {
   return with_infinities(state.builder, source.name, entry, stand_in_for_infinity(tensor));
 }
 
-TensorForm batch_field(Builder& builder, const std::string& name, const DatasetField& field,
-                       std::int64_t batch) {
-  Shape shape = field.sample_shape;
-  shape.insert(shape.begin(), batch);
-  return value_form(builder.batch(name, field.dtype, shape), field.dtype, shape);
+/// A field of the batch as it is stored; nullopt if the dataset does not have it.
+std::optional<TensorForm> batch_field(Builder& builder, const TrainingRecipe& recipe, const std::string& name) {
+  const auto field = recipe.fields.find(name);
+  if (field == recipe.fields.end()) return std::nullopt;
+  Shape shape = field->second.sample_shape;
+  shape.insert(shape.begin(), recipe.batch);
+  const DType dtype = field->second.dtype;
+  return value_form(builder.batch(name, dtype, shape), dtype, shape);
 }
 
-/// The batch's x as the model takes it: converted, scaled and shifted in one map.
-Result<TensorForm> input_form(LoweringState& state, const TrainingRecipe& recipe) {
-  const TensorForm x = batch_field(state.builder, "x", recipe.x, recipe.batch);
-  const AtenTensor& wanted = state.graph.tensors[static_cast<std::size_t>(state.graph.input)];
-  if (wanted.shape != x.shape)
+/// kUsage if a field cannot become a tensor of type `wanted` without losing anything.
+Status check_conversion(const AtenTensor& wanted, const std::string& field, DType stored, bool is_scaled) {
+  if (wanted.dtype != DType::kF32 && (is_scaled || stored == DType::kF32))
+    return usage_error(fmt::format("model: takes integers, the dataset's {} is {}", field,
+                                   field == "x" ? "f32 or scaled" : "f32"));
+  if (wanted.dtype == DType::kU8 && !wanted.boolean && stored != DType::kU8)
+    return usage_error(fmt::format("model: takes u8, the dataset's {} is {}", field, name_of(stored)));
+  return {};
+}
+
+/// A field of the batch as an argument of the model takes it: converted, and x scaled and shifted, in one map.
+Result<TensorForm> input_form(LoweringState& state, const TrainingRecipe& recipe, const AtenInput& input) {
+  const auto stored = batch_field(state.builder, recipe, input.field);
+  if (!stored) return internal_error("capture: an input takes the field " + input.field + ", which is not there");
+  const AtenTensor& wanted = state.graph.tensors[static_cast<std::size_t>(input.tensor)];
+  if (wanted.shape != stored->shape)
     return usage_error(
-        fmt::format("model: takes {}, the batch is {}", to_string(wanted.shape), to_string(x.shape)));
-  const bool is_scaled = recipe.scale != 1 || recipe.shift != 0;
-  if (wanted.dtype != DType::kF32 && (is_scaled || x.dtype == DType::kF32)) {
-    return usage_error("model: takes integers, the dataset's x is f32 or scaled");
-  }
-  if (wanted.dtype == DType::kU8 && x.dtype != DType::kU8)
-    return usage_error("model: takes u8, the dataset's x is i64");
-  LineWriter line(state.builder, "input", x.shape);
-  const Expression stored = line.read(x);
-  return line.finish(wanted.dtype, is_scaled ? fma(stored, recipe.scale, recipe.shift) : stored);
+        fmt::format("model: takes {}, the batch is {}", to_string(wanted.shape), to_string(stored->shape)));
+  const bool is_x = input.field == "x";
+  const bool is_scaled = is_x && (recipe.scale != 1 || recipe.shift != 0);
+  DGX_CHECK(check_conversion(wanted, input.field, stored->dtype, is_scaled));
+  LineWriter line(state.builder, is_x ? "input" : "input " + input.field, stored->shape);
+  const Expression number = line.read(*stored);
+  if (wanted.boolean) return line.finish(wanted.dtype, compare(kernels::ScalarOp::kNe, number, std::int64_t{0}));
+  return line.finish(wanted.dtype, is_scaled ? fma(number, recipe.scale, recipe.shift) : number);
 }
 
-/// Defines the model's sources and its input, and returns the batch's y.
-Result<TensorForm> define_inputs(LoweringState& state, const TrainingRecipe& recipe) {
+/// Defines the model's sources and its inputs.
+Status define_inputs(LoweringState& state, const TrainingRecipe& recipe) {
   for (const AtenSource& source : state.graph.sources) {
     DGX_TRY(state.forms[static_cast<std::size_t>(source.tensor)], source_form(state, source));
   }
   if (recipe.batch < 1) return usage_error("batch: must be at least 1");
-  DGX_TRY(state.forms[static_cast<std::size_t>(state.graph.input)], input_form(state, recipe));
-  return batch_field(state.builder, "y", recipe.y, recipe.batch);
+  for (const AtenInput& input : state.graph.inputs) {
+    DGX_TRY(state.forms[static_cast<std::size_t>(input.tensor)], input_form(state, recipe, input));
+  }
+  return {};
 }
 
-/// Lowers the loss, and defines the output's gradient.
-Result<LossForms> define_loss(LoweringState& state, const TrainingRecipe& recipe, const TensorForm& y) {
-  DGX_TRY(LossForms loss, lower_loss(state.builder, recipe, state.form(state.graph.output), y));
-  const auto gradient = static_cast<std::size_t>(*state.graph.output_gradient);
+/// The loss that the model itself computes; its gradient is 1.
+Result<LossForms> own_loss(Builder& builder, const TensorForm& output) {
+  if (output.dtype != DType::kF32 || !output.shape.empty())
+    return usage_error(fmt::format("loss output: the model's output is {} {}, must be one number, f32 []",
+                                   name_of(output.dtype), to_string(output.shape)),
+                       "take the mean in forward(), or name another output");
+  LossForms loss;
+  loss.mean = materialise(builder, "loss", without_splat(builder, output));
+  loss.gradient = splat_form(DType::kF32, {}, 1.0F);
+  return loss;
+}
+
+Result<LossForms> lower_loss_at(LoweringState& state, const TrainingRecipe& recipe, const LossEnds& ends) {
+  const TensorForm output = state.form(ends.output);
+  if (ends.loss.kind == program::LossKind::kOutput) return own_loss(state.builder, output);
+  TrainingRecipe of_ends = recipe;
+  of_ends.loss = ends.loss;
+  if (ends.targets) return lower_loss(state.builder, of_ends, output, state.form(*ends.targets));
+  const auto y = batch_field(state.builder, recipe, "y");
+  if (!y) return usage_error(fmt::format("loss {}: the dataset has no y", program::name_of(ends.loss.kind)));
+  return lower_loss(state.builder, of_ends, output, *y);
+}
+
+/// Lowers the loss, and defines the gradient that the backward pass starts from.
+Result<LossForms> define_loss(LoweringState& state, const TrainingRecipe& recipe, const LossEnds& ends) {
+  DGX_TRY(LossForms loss, lower_loss_at(state, recipe, ends));
+  const auto gradient = static_cast<std::size_t>(*ends.gradient);
   if (state.graph.tensors[gradient].shape != loss.gradient.shape)
     return internal_error("capture: the output gradient does not have the output's shape");
   state.forms[gradient] = loss.gradient;
@@ -263,16 +304,18 @@ Result<Program> lower_training_step(const CapturedGraph& graph, const TrainingRe
     return internal_error("capture: more gradients than sources");
   std::vector<std::optional<TensorId>> wanted = graph.gradients;
   for (const auto& update : graph.buffer_updates) wanted.emplace_back(update.second);
-  wanted.emplace_back(graph.output);
-  const std::vector<bool> live = live_calls(graph, wanted), forward = live_calls(graph, {graph.output});
+  const LossEnds ends = loss_ends(graph, recipe.loss);
+  wanted.insert(wanted.end(), {ends.output, ends.targets});
+  const std::vector<bool> live = live_calls(graph, wanted, ends.gradient),
+                          forward = live_calls(graph, {ends.output, ends.targets});
 
   LoweringState state(graph);
-  DGX_TRY(const TensorForm y, define_inputs(state, recipe));
+  DGX_CHECK(define_inputs(state, recipe));
   // The loss needs all of the forward pass, and the backward pass starts from its gradient.
   for (std::size_t n = 0; n < graph.calls.size(); ++n) {
     if (forward[n]) DGX_CHECK(lower_call(state, n));
   }
-  DGX_TRY(const LossForms loss, define_loss(state, recipe, y));
+  DGX_TRY(const LossForms loss, define_loss(state, recipe, ends));
   OptimizerLowering optimizer(state.builder, recipe.optimizer);
   // A parameter is updated as soon as its gradient is there; with clipping all wait for the last gradient.
   if (!recipe.clip_norm) DGX_CHECK(update_ready(state, optimizer));
@@ -291,8 +334,13 @@ Result<Program> lower_evaluation(const CapturedGraph& graph, const TrainingRecip
   DGX_CHECK(check_graph(graph));
   LoweringState state(graph);
   Builder& builder = state.builder;
-  DGX_TRY(const TensorForm y, define_inputs(state, recipe));
-  const std::vector<bool> live = live_calls(graph, {graph.output});
+  DGX_CHECK(define_inputs(state, recipe));
+  // Smoothing and weights shape the training; people compare the plain loss.
+  program::LossSpec plain = recipe.loss;
+  plain.label_smoothing = 0;
+  plain.weights.clear();
+  const LossEnds ends = loss_ends(graph, plain);
+  const std::vector<bool> live = live_calls(graph, {ends.output, ends.targets});
   for (std::size_t n = 0; n < graph.calls.size(); ++n) {
     if (!live[n]) continue;
     DGX_CHECK(lower_call(state, n));
@@ -302,15 +350,13 @@ Result<Program> lower_evaluation(const CapturedGraph& graph, const TrainingRecip
                                    graph.calls[n].place),
                        "let the model draw only if self.training");
   }
-  // Smoothing and weights shape the training; people compare the plain loss.
-  TrainingRecipe plain = recipe;
-  plain.loss.label_smoothing = 0;
-  plain.loss.weights.clear();
-  DGX_TRY(const LossForms loss, lower_loss(builder, plain, state.form(graph.output), y));
+  DGX_TRY(const LossForms loss, lower_loss_at(state, recipe, ends));
   std::vector<ValueIndex> outputs;
-  if (loss.counted) outputs.push_back(materialise(builder, "counted", *loss.counted).value);
-  if (loss.correct) outputs.push_back(materialise(builder, "correct", *loss.correct).value);
-  outputs.push_back(materialise(builder, "loss", loss.per_sample).value);
+  // What a model computes itself is of the whole batch, whichever way it is written.
+  const bool is_inside = recipe.loss.kind == program::LossKind::kOutput;
+  if (loss.counted && !is_inside) outputs.push_back(materialise(builder, "counted", *loss.counted).value);
+  if (loss.correct && !is_inside) outputs.push_back(materialise(builder, "correct", *loss.correct).value);
+  outputs.push_back(materialise(builder, "loss", is_inside ? loss.mean : loss.per_sample).value);
   return checked(merge_maps(builder.finish(outputs), outputs.size()), ProgramRole::kEvaluation);
 }
 

@@ -11,7 +11,7 @@ namespace {
 constexpr std::int64_t kMostInteger = std::int64_t{1} << 53;
 
 std::optional<LossKind> loss_kind(std::string_view name) {
-  for (const auto kind : {LossKind::kCrossEntropy, LossKind::kMeanSquaredError}) {
+  for (const auto kind : {LossKind::kCrossEntropy, LossKind::kMeanSquaredError, LossKind::kOutput}) {
     if (name == name_of(kind)) return kind;
   }
   return std::nullopt;
@@ -41,16 +41,49 @@ Status check_weights(const std::vector<double>& weights) {
   return {};
 }
 
+constexpr std::string_view kOutputNamed = "output=";
+
+/// A name in a model's tree of outputs: it is written in the task, so it is short and printable.
+bool is_output_name(std::string_view name) {
+  return !name.empty() && name.size() <= kMaxOutputName &&
+         std::all_of(name.begin(), name.end(), [](char c) { return c > ' ' && c <= '~'; });
+}
+
+Result<LossSpec> parse_output_loss(std::string_view name) {
+  if (!is_output_name(name))
+    return usage_error(fmt::format("loss output: a name has 1 to {} printable letters", kMaxOutputName));
+  LossSpec spec(LossKind::kOutput);
+  spec.output = name;
+  return spec;
+}
+
+Result<LossSpec> output_from_json(json::Fields& in) {
+  LossSpec spec(LossKind::kOutput);
+  spec.output = in.string("name", kMaxOutputName);
+  if (!is_output_name(spec.output)) in.fail("name", "is no name of an output");
+  DGX_CHECK(in.finish());
+  return spec;
+}
+
 }  // namespace
 
-std::string_view name_of(LossKind loss) { return loss == LossKind::kCrossEntropy ? "cross-entropy" : "mse"; }
+std::string_view name_of(LossKind loss) {
+  switch (loss) {
+    case LossKind::kCrossEntropy: return "cross-entropy";
+    case LossKind::kMeanSquaredError: return "mse";
+    case LossKind::kOutput: return "output";
+  }
+  return "";
+}
 
 Result<LossSpec> parse_loss_spec(std::string_view text) {
+  if (text.starts_with(kOutputNamed)) return parse_output_loss(text.substr(kOutputNamed.size()));
   SpecReader in(text);
   const auto kind = loss_kind(in.kind());
   if (!kind)
     return usage_error(fmt::format("unknown loss '{}'", in.kind()),
-                       hint_among(in.kind(), {"cross-entropy", "mse"}, "use cross-entropy or mse"));
+                       hint_among(in.kind(), {"cross-entropy", "mse", "output"},
+                                  "use cross-entropy, mse or output"));
   LossSpec spec(*kind);
   if (*kind == LossKind::kCrossEntropy) {
     in.number("label-smoothing", spec.label_smoothing, 0.0, 1.0);
@@ -77,6 +110,7 @@ json::Value to_json(const LossSpec& spec) {
   json::Array weights;
   for (const double weight : spec.weights) weights.emplace_back(hex_float(weight));
   if (!weights.empty()) out["weights"] = std::move(weights);
+  if (!spec.output.empty()) out["name"] = spec.output;
   return out;
 }
 
@@ -87,8 +121,9 @@ Result<LossSpec> loss_from_json(const json::Value& value, const std::string& whe
     return LossSpec(*kind);
   }
   json::Fields in(value, where);
-  if (in.string("kind", 64) != name_of(LossKind::kCrossEntropy))
-    in.fail("kind", "only cross-entropy has options");
+  const std::string kind = in.string("kind", 64);
+  if (kind == name_of(LossKind::kOutput)) return output_from_json(in);
+  if (kind != name_of(LossKind::kCrossEntropy)) in.fail("kind", "only cross-entropy and output have options");
   LossSpec spec(LossKind::kCrossEntropy);
   if (in.has("label_smoothing")) {
     spec.label_smoothing = read_double(in, "label_smoothing", 0, 1);

@@ -56,21 +56,36 @@ class PlainKernels {
   torch::jit::GraphOptimizerEnabledGuard no_jit_fusion_{false};
 };
 
-at::ScalarType scalar_type(DType dtype) {
-  switch (dtype) {
-    case DType::kI64: return at::kLong;
-    case DType::kU8: return at::kByte;
-    default: return at::kFloat;
-  }
-}
-
 Status check_request(const CaptureRequest& request) {
-  DGX_TRY(const std::int64_t count, element_count(request.input_shape));
-  if (request.input_shape.empty() || count == 0) {
-    return usage_error(fmt::format("input shape {}: needs the batch first and no dimension of zero",
-                                   to_string(request.input_shape)));
+  for (const lowering::BatchField& field : request.fields) {
+    DGX_TRY(const std::int64_t count, element_count(field.shape));
+    if (field.shape.empty() || count == 0) {
+      return usage_error(fmt::format("input shape {}: needs the batch first and no dimension of zero",
+                                     to_string(field.shape)));
+    }
   }
   return {};
+}
+
+/// The batch as forward() takes it, all zeros, known to the recorder.
+std::vector<at::Tensor> define_inputs(const CaptureRequest& request, const Model& model, Recorder& recorder,
+                                      CapturedGraph& graph) {
+  std::vector<at::Tensor> inputs;
+  for (const TakenField& taken : model.inputs) {
+    const lowering::BatchField& field = request.fields[taken.field];
+    inputs.push_back(
+        functionalization::to_functional_tensor(at::zeros(field.shape, at::TensorOptions(taken.type))));
+    graph.inputs.push_back({field.name, recorder.define(unwrapped(inputs.back()))});
+  }
+  return inputs;
+}
+
+/// The shapes of the inputs, for messages.
+std::string shapes_of(const CaptureRequest& request, const Model& model) {
+  std::string text;
+  for (const TakenField& taken : model.inputs)
+    text += (text.empty() ? "" : ", ") + to_string(request.fields[taken.field].shape);
+  return text;
 }
 
 // Parameters first, as compact() requires.
@@ -146,16 +161,16 @@ Status note_updates(const CaptureRequest& request, const Model& model, const std
 Result<CapturedGraph> run_pass(const CaptureRequest& request, const Model& model, Recorder& recorder) {
   CapturedGraph graph;
   const std::vector<TensorId> before = define_sources(model, recorder);
-  const at::Tensor input = functionalization::to_functional_tensor(
-      at::zeros(request.input_shape, at::TensorOptions(scalar_type(request.input_dtype))));
-  graph.input = recorder.define(unwrapped(input));
+  const std::vector<at::Tensor> inputs = define_inputs(request, model, recorder, graph);
 
   // In evaluation too: without gradients nn.MultiheadAttention and the transformer layers take fused paths.
   const c10::AutoGradMode gradients(true);
   const functionalization::FunctionalizationReapplyViewsGuard views_stay_views(true);
   const c10::impl::IncludeDispatchKeyGuard include(
       c10::DispatchKeySet({c10::DispatchKey::Fake, c10::DispatchKey::Functionalize}));
-  const at::Tensor output = model.forward(input);
+  auto chosen = model.forward(inputs);
+  if (!chosen.ok()) return within(request.model, std::move(chosen).error());
+  const at::Tensor output = *chosen;
   if (request.training) {
     DGX_CHECK(run_backward(request, model, output, recorder, graph));
   }
@@ -191,7 +206,7 @@ Result<CapturedGraph> capture_model(const CaptureRequest& request, const Model& 
     if (!recorder.refusal().empty())
       return usage_error(request.model + ": " + recorder.refusal(), recorder.hint());
     return malformed(fmt::format("{}: forward() of input {} failed: {}", request.model,
-                                 to_string(request.input_shape), message_of(thrown)));
+                                 shapes_of(request, model), message_of(thrown)));
   }
 }
 
@@ -225,15 +240,17 @@ std::optional<Shape> wanted_sample(const Model& model, std::int64_t numbers) {
 /// The error of a forward pass that failed: if the model captures samples of as many numbers in another
 /// shape, one that names this shape and says how to pack the data in it; else `error`.
 Error explained(const CaptureRequest& request, Error error) {
-  const Shape sample(request.input_shape.begin() + 1, request.input_shape.end());
+  CaptureRequest reshaped = request;
+  const auto x = std::ranges::find(reshaped.fields, "x", &lowering::BatchField::name);
+  if (x == reshaped.fields.end()) return error;
+  const Shape sample(x->shape.begin() + 1, x->shape.end());
   try {
     const auto model = load_model(request);
     if (!model.ok()) return error;
     const auto wanted = wanted_sample(*model, *element_count(sample));
     if (!wanted || *wanted == sample) return error;
-    CaptureRequest reshaped = request;
-    reshaped.input_shape.resize(1);
-    reshaped.input_shape.insert(reshaped.input_shape.end(), wanted->begin(), wanted->end());
+    x->shape.resize(1);
+    x->shape.insert(x->shape.end(), wanted->begin(), wanted->end());
     if (!load_and_capture(reshaped).ok()) return error;
     return usage_error(fmt::format("{}: the model takes samples {}, the data has {}", request.model,
                                    to_string(*wanted), to_string(sample)),

@@ -121,7 +121,7 @@ void renumber(CapturedGraph& graph) {
     }
     id = known;
   };
-  use(graph.input);
+  for (lowering::AtenInput& input : graph.inputs) use(input.tensor);
   if (graph.output_gradient) use(*graph.output_gradient);
   for (AtenSource& source : graph.sources) use(source.tensor);
   for (AtenCall& call : graph.calls) {

@@ -13,10 +13,12 @@
 #include "dgx/core/text.h"
 #include "graph_calls.h"
 #include "graph_run.h"
+#include "recorder.h"
 
 namespace dgx::torch_bridge {
 namespace {
 
+using lowering::BatchField;
 using lowering::CaptureRequest;
 using lowering::ExportedInput;
 using lowering::ExportedInteger;
@@ -54,23 +56,31 @@ Status check_size(const ExportedProgram& program, const ExportedInput& input, st
   return {};
 }
 
-Status check_input(const ExportedProgram& program, const ExportedInput& input,
-                   const CaptureRequest& request) {
-  const std::string_view wanted = input.form.dtype;
-  const std::string_view given = request.input_dtype == DType::kI64 ? "int64" : "float32";
-  if (wanted != given) {
+/// The type of an input, which the file says.
+Result<at::ScalarType> type_of(const ExportedInput& input, const BatchField& field) {
+  const auto type = scalar_type_named(input.form.dtype);
+  const bool can_be = type == at::kFloat || type == at::kLong || type == at::kInt || type == at::kBool ||
+                      type == at::kByte;
+  if (!can_be)
     return usage_error(
-        fmt::format("{} is a tensor of {}, the data is given as {}", input.title, wanted, given),
-        wanted == "int64"     ? "use --input i64"
-        : wanted == "float32" ? "use --input f32"
-                              : "");
+        fmt::format("{} is a tensor of {}, which no field of the data is", printable(input.title), input.form.dtype),
+        "a field becomes float32, int64, int32, bool or uint8");
+  if (field.asked && usual_type(field) != type) {
+    return usage_error(fmt::format("{} is a tensor of {}, --input says {}", printable(input.title),
+                                   input.form.dtype, dtype_name(usual_type(field))),
+                       "leave out --input: an archive says what its inputs are");
   }
-  const Shape& shape = request.input_shape;
+  return *type;
+}
+
+/// Checks the shape of a batch of `field` against the sizes that the program was exported for.
+Status check_shape(const ExportedProgram& program, const ExportedInput& input, const BatchField& field,
+                   std::map<std::string, std::int64_t>& symbols) {
+  const Shape& shape = field.shape;
   if (shape.size() != input.form.sizes.size()) {
-    return malformed(fmt::format("{} has {} dimensions, a batch of the data has {}", input.title,
+    return malformed(fmt::format("{} has {} dimensions, a batch of the data has {}", printable(input.title),
                                  input.form.sizes.size(), shape.size()));
   }
-  std::map<std::string, std::int64_t> symbols;
   for (std::size_t d = 0; d < shape.size(); ++d) DGX_CHECK(check_size(program, input, d, shape, symbols));
   return {};
 }
@@ -79,8 +89,8 @@ Status check_input(const ExportedProgram& program, const ExportedInput& input,
 struct Loaded {
   ExportedProgram program;
   Environment names;
-  std::string input;   ///< the batch's name
-  std::string output;  ///< the name of forward()'s result
+  std::vector<std::string> inputs;  ///< the names of the model's inputs
+  std::string output;               ///< the name of the result that counts
 };
 
 /// Adds the sources of a program to `model`; tied weights are one, by their first name.
@@ -110,24 +120,39 @@ Status add_sources(const Archive& archive, const CaptureRequest& request, Model&
   return {};
 }
 
-/// The one input and the one result that forward() has.
-Status find_ends(const ExportedProgram& program, Loaded& loaded) {
-  std::vector<std::string> inputs;
-  for (const ExportedInput& input : program.inputs) {
-    if (input.kind == ExportedInput::Kind::kUser) inputs.push_back(input.name);
+/// Finds the field of each input.
+Status find_inputs(const CaptureRequest& request, Model& model, Loaded& loaded) {
+  std::vector<const ExportedInput*> inputs;
+  std::vector<lowering::ModelArgument> arguments;
+  for (const ExportedInput& input : loaded.program.inputs) {
+    if (input.kind != ExportedInput::Kind::kUser) continue;
+    inputs.push_back(&input);
+    arguments.push_back({input.title, false});
   }
-  if (inputs.size() != 1)
-    return usage_error(fmt::format("forward() takes {} tensors; one is what can be captured", inputs.size()));
-  loaded.input = inputs[0];
-  std::vector<std::string> results;
-  for (const ExportedOutput& output : program.outputs) {
+  DGX_TRY(const auto fields, fields_of(arguments, request));
+  std::map<std::string, std::int64_t> symbols;
+  for (std::size_t n = 0; n < inputs.size(); ++n) {
+    const BatchField& field = request.fields[*fields[n]];
+    DGX_TRY(const at::ScalarType type, type_of(*inputs[n], field));
+    DGX_CHECK(check_shape(loaded.program, *inputs[n], field, symbols));
+    model.inputs.push_back({*fields[n], type});
+    loaded.inputs.push_back(inputs[n]->name);
+  }
+  return {};
+}
+
+/// Finds the result that the request names.
+Status find_output(const CaptureRequest& request, Loaded& loaded) {
+  std::vector<lowering::ModelResult> results;
+  std::vector<std::string> names;
+  for (const ExportedOutput& output : loaded.program.outputs) {
     const auto* const name = std::get_if<ExportedName>(&output.value);
-    if (output.buffer.empty()) results.push_back(name ? name->name : "");
+    if (!name || !output.buffer.empty()) continue;
+    results.push_back(output.path);
+    names.push_back(name->name);
   }
-  if (results.size() != 1 || results[0].empty())
-    return usage_error(
-        fmt::format("forward() returns {} values; one tensor is what can be captured", results.size()));
-  loaded.output = results[0];
+  DGX_TRY(const std::size_t which, lowering::choose_result(results, request.output));
+  loaded.output = names[which];
   return {};
 }
 
@@ -155,15 +180,13 @@ Result<Model> load(const CaptureRequest& request) {
   }
   const auto loaded = std::make_shared<Loaded>();
   loaded->program = program;
-  DGX_CHECK(find_ends(program, *loaded));
-  for (const ExportedInput& input : program.inputs) {
-    if (input.kind == ExportedInput::Kind::kUser) DGX_CHECK(check_input(program, input, request));
-  }
   Model model;
+  DGX_CHECK(find_inputs(request, model, *loaded));
+  DGX_CHECK(find_output(request, *loaded));
   DGX_CHECK(add_sources(archive, request, model, *loaded));
   follow_mutations(program, model, loaded);
-  model.forward = [loaded](const at::Tensor& input) {
-    loaded->names.set(loaded->input, input);
+  model.forward = [loaded](const std::vector<at::Tensor>& inputs) {
+    for (std::size_t n = 0; n < inputs.size(); ++n) loaded->names.set(loaded->inputs[n], inputs[n]);
     run_graph(loaded->program.graph, loaded->names);
     return loaded->names.tensor(ExportedName{loaded->output});
   };

@@ -21,6 +21,7 @@
 #include "archive.h"
 #include "exported.h"
 #include "rewrites.h"
+#include "script_ends.h"
 #include "vetting.h"
 
 namespace dgx::torch_bridge {
@@ -37,23 +38,25 @@ at::Tensor activate(program::Activation activation, const at::Tensor& x) {
   return x;
 }
 
-Status check_mlp_input(const lowering::CaptureRequest& request, std::int64_t first_width) {
-  if (request.input_dtype != DType::kF32) {
+Status check_mlp_input(const lowering::CaptureRequest& request, const lowering::BatchField& x,
+                       std::int64_t first_width) {
+  if (x.dtype != DType::kF32) {
     return usage_error(
-        fmt::format("model '{}' takes f32, the input is {}", request.model, name_of(request.input_dtype)));
+        fmt::format("model '{}' takes f32, the input is {}", request.model, name_of(x.dtype)));
   }
   DGX_TRY(const std::int64_t one_sample,
-          element_count({request.input_shape.begin() + 1, request.input_shape.end()}));
+          element_count({x.shape.begin() + 1, x.shape.end()}));
   if (one_sample != first_width) {
     return usage_error(fmt::format("model '{}' takes {} numbers a sample, the input {} has {}", request.model,
-                                   first_width, to_string(request.input_shape), one_sample));
+                                   first_width, to_string(x.shape), one_sample));
   }
   return {};
 }
 
-Result<Model> make_mlp(const program::MlpSpec& spec, const lowering::CaptureRequest& request) {
+Result<Model> make_mlp(const program::MlpSpec& spec, const lowering::CaptureRequest& request,
+                       const lowering::BatchField& field) {
   const auto& widths = spec.sizes;
-  DGX_CHECK(check_mlp_input(request, widths.front()));
+  DGX_CHECK(check_mlp_input(request, field, widths.front()));
   Model model;
   for (std::size_t layer = 0; layer + 1 < widths.size(); ++layer) {
     // Numbered like an nn.Sequential of Linear, activation, Linear, …
@@ -62,7 +65,8 @@ Result<Model> make_mlp(const program::MlpSpec& spec, const lowering::CaptureRequ
     add_fixed(model.parameters, prefix + ".bias", at::zeros({widths[layer + 1]}));
   }
   model.forward = [parameters = model.parameters, width = widths.front(),
-                   activation = spec.activation](const at::Tensor& input) {
+                   activation = spec.activation](const std::vector<at::Tensor>& inputs) {
+    const at::Tensor& input = inputs[0];
     at::Tensor x = input.dim() == 2 ? input : input.view({input.size(0), width});
     for (std::size_t i = 0; i < parameters.size(); i += 2) {
       if (i > 0) x = activate(activation, x);
@@ -180,12 +184,11 @@ Result<Model> load_torchscript(const lowering::CaptureRequest& request) {
   ModuleWrapper wrapper(model, request.training);
   wrapper.wrap(*module, "");
   wrapper.wrap_lists(*module);
-  model.forward = [module](const at::Tensor& input) {
-    const c10::IValue output = module->forward({input});
-    if (!output.isTensor()) {
-      C10_THROW_ERROR(TypeError, "forward() must return one tensor, it returns " + output.tagKind());
-    }
-    return output.toTensor();
+  auto arguments = script_arguments(*module, request, model);
+  if (!arguments.ok()) return within(request.model, std::move(arguments).error());
+  model.forward = [module, arguments = *std::move(arguments), wanted = request.output](const std::vector<at::Tensor>& inputs) {
+    const c10::IValue value = module->forward(arguments.filled(inputs));
+    return chosen_result(value, wanted);
   };
   return model;
 }
@@ -200,18 +203,38 @@ Result<Model> load_file(const lowering::CaptureRequest& request) {
 
 Result<Model> make_built_in(const lowering::CaptureRequest& request) {
   DGX_TRY(const program::ModelSpec spec, program::parse_model_spec(request.model));
+  const auto taken = fields_of({{"x", false}}, request);
+  if (!taken.ok()) return within("model '" + request.model + "'", taken.error());
+  const lowering::BatchField& x = request.fields[*(*taken)[0]];
   const auto make = [&](const auto& one) -> Result<Model> {
     using Spec = std::decay_t<decltype(one)>;
-    if constexpr (std::is_same_v<Spec, program::MlpSpec>) return make_mlp(one, request);
-    if constexpr (std::is_same_v<Spec, program::ResNetSpec>) return make_resnet(one, request);
-    if constexpr (std::is_same_v<Spec, program::GptSpec>) return make_gpt(one, request);
+    if constexpr (std::is_same_v<Spec, program::MlpSpec>) return make_mlp(one, request, x);
+    if constexpr (std::is_same_v<Spec, program::ResNetSpec>) return make_resnet(one, request, x);
+    if constexpr (std::is_same_v<Spec, program::GptSpec>) return make_gpt(one, request, x);
   };
   DGX_TRY(Model model, std::visit(make, spec));
+  model.inputs.push_back({*(*taken)[0], usual_type(x)});
   for (const NamedTensor& parameter : model.parameters) parameter.tensor.set_requires_grad(request.training);
   return model;
 }
 
 }  // namespace
+
+at::ScalarType usual_type(const lowering::BatchField& field) {
+  switch (field.dtype) {
+    case DType::kI64: return at::kLong;
+    case DType::kU8: return field.boolean ? at::kBool : at::kByte;
+    case DType::kF32: return at::kFloat;
+  }
+  return at::kFloat;
+}
+
+Result<std::vector<std::optional<std::size_t>>> fields_of(
+    const std::vector<lowering::ModelArgument>& arguments, const lowering::CaptureRequest& request) {
+  std::vector<std::string> names;
+  for (const lowering::BatchField& field : request.fields) names.push_back(field.name);
+  return lowering::match_inputs(arguments, names, request.inputs, request.loss_takes_y);
+}
 
 at::Tensor functional(const at::Tensor& tensor) {
   return at::functionalization::impl::to_functional_tensor(tensor.detach());

@@ -18,12 +18,26 @@ struct NamedTensor {
   std::function<at::Tensor()> now;  ///< what the module holds under that name at this moment
 };
 
+/// A tensor that forward() takes: a field of the batch in some type.
+struct TakenField {
+  std::size_t field = 0;  ///< its number in the request
+  at::ScalarType type = at::kFloat;
+};
+
 /// A model ready for a pass under functionalisation, its tensors wrapped in place.
 struct Model {
   std::vector<NamedTensor> parameters;
   std::vector<NamedTensor> buffers;
-  std::function<at::Tensor(const at::Tensor&)> forward;
+  std::vector<TakenField> inputs;
+  /// Takes the inputs in their order; returns the result that the request names. Throws what libtorch throws.
+  std::function<Result<at::Tensor>(const std::vector<at::Tensor>&)> forward;
 };
+
+/// The type in which a model takes a field unless its file says another.
+[[nodiscard]] at::ScalarType usual_type(const lowering::BatchField& field);
+/// By argument, the number of the field of `request` that it takes (match_inputs()).
+[[nodiscard]] Result<std::vector<std::optional<std::size_t>>> fields_of(
+    const std::vector<lowering::ModelArgument>& arguments, const lowering::CaptureRequest& request);
 
 /// `tensor` wrapped for functionalisation.
 [[nodiscard]] at::Tensor functional(const at::Tensor& tensor);
@@ -38,8 +52,10 @@ at::Tensor add_fixed(std::vector<NamedTensor>& list, std::string name, const at:
 /// The built-in models. Their numbers are zero: the state of a task comes from its seed, and only names and
 /// shapes matter here. kUsage if the input does not fit.
 [[nodiscard]] Result<Model> make_resnet(const program::ResNetSpec& spec,
-                                        const lowering::CaptureRequest& request);
-[[nodiscard]] Result<Model> make_gpt(const program::GptSpec& spec, const lowering::CaptureRequest& request);
+                                        const lowering::CaptureRequest& request,
+                                        const lowering::BatchField& x);
+[[nodiscard]] Result<Model> make_gpt(const program::GptSpec& spec, const lowering::CaptureRequest& request,
+                                     const lowering::BatchField& x);
 
 /// A built-in model, an archive of torch.export or a TorchScript file, in training or evaluation mode. Errors
 /// as for CaptureBackend::capture; exceptions that libtorch throws while it loads a file pass through.

@@ -92,24 +92,26 @@ class Gpt {
   Affine norm_;
 };
 
-Status check_input(const program::GptSpec& spec, const lowering::CaptureRequest& request) {
-  if (request.input_dtype == DType::kF32 || request.input_shape.size() != 2)
+Status check_input(const program::GptSpec& spec, const lowering::CaptureRequest& request,
+                      const lowering::BatchField& x) {
+  if (x.dtype == DType::kF32 || x.shape.size() != 2)
     return usage_error(fmt::format("model '{}' takes tokens, integers [batch, positions]; the input is {} {}",
-                                   request.model, name_of(request.input_dtype),
-                                   to_string(request.input_shape)));
-  if (spec.context < request.input_shape[1])
+                                   request.model, name_of(x.dtype),
+                                   to_string(x.shape)));
+  if (spec.context < x.shape[1])
     return usage_error(fmt::format("model '{}' has a context of {}, a sample has {} tokens", request.model,
-                                   spec.context, request.input_shape[1]));
+                                   spec.context, x.shape[1]));
   return {};
 }
 
 }  // namespace
 
-Result<Model> make_gpt(const program::GptSpec& spec, const lowering::CaptureRequest& request) {
-  DGX_CHECK(check_input(spec, request));
+Result<Model> make_gpt(const program::GptSpec& spec, const lowering::CaptureRequest& request,
+                      const lowering::BatchField& x) {
+  DGX_CHECK(check_input(spec, request, x));
   Model model;
   const auto gpt = std::make_shared<Gpt>(spec, request.training, model);
-  model.forward = [gpt](const at::Tensor& input) { return gpt->forward(input); };
+  model.forward = [gpt](const std::vector<at::Tensor>& inputs) { return gpt->forward(inputs[0]); };
   return model;
 }
 

@@ -88,10 +88,11 @@ class ResNet {
   at::Tensor weight_, bias_;
 };
 
-Status check_input(const program::ResNetSpec& spec, const lowering::CaptureRequest& request) {
-  const Shape& shape = request.input_shape;
+Status check_input(const program::ResNetSpec& spec, const lowering::CaptureRequest& request,
+                      const lowering::BatchField& x) {
+  const Shape& shape = x.shape;
   const bool is_image = shape.size() == 3 || shape.size() == 4;
-  if (request.input_dtype != DType::kF32 || !is_image || shape[shape.size() - 1] < kLeastSize ||
+  if (x.dtype != DType::kF32 || !is_image || shape[shape.size() - 1] < kLeastSize ||
       shape[shape.size() - 2] < kLeastSize) {
     DGX_TRY(const std::int64_t numbers, element_count({shape.begin() + 1, shape.end()}));
     auto image = square_images(numbers, 3);
@@ -101,7 +102,7 @@ Status check_input(const program::ResNetSpec& spec, const lowering::CaptureReque
         fmt::format("model '{}' takes images f32 [batch, channels, height, width] or [batch, height, width] "
                     "of at least {} by {}; "
                     "the input is {} {}",
-                    request.model, kLeastSize, kLeastSize, name_of(request.input_dtype), to_string(shape)),
+                    request.model, kLeastSize, kLeastSize, name_of(x.dtype), to_string(shape)),
         mends ? shape_hint(*image) : "");
   }
   if (spec.classes == 0)
@@ -112,12 +113,13 @@ Status check_input(const program::ResNetSpec& spec, const lowering::CaptureReque
 
 }  // namespace
 
-Result<Model> make_resnet(const program::ResNetSpec& spec, const lowering::CaptureRequest& request) {
-  DGX_CHECK(check_input(spec, request));
-  const std::int64_t channels = request.input_shape.size() == 4 ? request.input_shape[1] : 1;
+Result<Model> make_resnet(const program::ResNetSpec& spec, const lowering::CaptureRequest& request,
+                      const lowering::BatchField& x) {
+  DGX_CHECK(check_input(spec, request, x));
+  const std::int64_t channels = x.shape.size() == 4 ? x.shape[1] : 1;
   Model model;
   const auto net = std::make_shared<ResNet>(channels, spec.classes, request.training, model);
-  model.forward = [net](const at::Tensor& input) { return net->forward(input); };
+  model.forward = [net](const std::vector<at::Tensor>& inputs) { return net->forward(inputs[0]); };
   return model;
 }
 

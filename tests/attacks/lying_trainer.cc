@@ -129,8 +129,8 @@ Result<Tensor> LyingTrainer::entry(std::int64_t step, std::string_view name) {
 Scene training_scene(const Recipe& recipe, std::int64_t steps, std::int64_t every, std::uint64_t seed) {
   constexpr std::int64_t kBatch = 4;
   lowering::TrainingRecipe training;
-  training.x = {DType::kU8, {recipe.sizes.front()}};
-  training.y = {DType::kU8, {}};
+  training.fields["x"] = {DType::kU8, {recipe.sizes.front()}};
+  training.fields["y"] = {DType::kU8, {}};
   training.scale = 1.0F / 255;
   training.batch = kBatch;
   training.loss = program::LossKind::kCrossEntropy;

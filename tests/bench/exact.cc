@@ -39,15 +39,14 @@ lowering::CapturedGraph capture(const Case& of) {
   if (backend == nullptr) std::exit(66);
   lowering::CaptureRequest request;
   request.model = of.model;
-  request.input_shape = with_count(of.batch, of.sample);
-  request.input_dtype = of.tokens ? DType::kI64 : DType::kF32;
+  request.fields = {{"x", with_count(of.batch, of.sample), of.tokens ? DType::kI64 : DType::kF32}};
   return must(backend->capture(request));
 }
 
 lowering::TrainingRecipe recipe_of(const Case& of) {
   lowering::TrainingRecipe recipe;
-  recipe.x = {DType::kU8, of.sample};
-  recipe.y = {DType::kU8, of.tokens ? of.sample : Shape{}};
+  recipe.fields["x"] = {DType::kU8, of.sample};
+  recipe.fields["y"] = {DType::kU8, of.tokens ? of.sample : Shape{}};
   recipe.scale = of.tokens ? 1.0F : 1.0F / 255;
   recipe.batch = of.batch;
   recipe.optimizer = must(program::parse_optimizer_spec(of.optimizer));
@@ -69,7 +68,7 @@ exec::StepInputs Exact::make_inputs() {
   const std::int64_t samples = real ? std::ssize(case_.data->y) : kBatches * case_.batch;
   const lowering::TrainingRecipe recipe = recipe_of(case_);
   x_ = Tensor(DType::kU8, with_count(samples, case_.sample));
-  y_ = Tensor(DType::kU8, with_count(samples, recipe.y.sample_shape));
+  y_ = Tensor(DType::kU8, with_count(samples, recipe.fields.at("y").sample_shape));
   for (std::size_t i = 0; i < x_.bytes().size(); ++i)
     x_.bytes()[i] = static_cast<std::uint8_t>(i * 2654435761U >> 24U);
   const std::size_t classes = case_.tokens ? 256 : kClasses;

@@ -122,16 +122,15 @@ class Subject {
   Result<lowering::CapturedGraph> captured(const std::string& path, bool training) const {
     lowering::CaptureRequest request;
     request.model = path;
-    request.input_shape = case_.input.shape;
-    request.input_dtype = x_.dtype();
+    request.fields = {{"x", case_.input.shape, x_.dtype()}};
     request.training = training;
     return backend().capture(request);
   }
 
   [[nodiscard]] lowering::TrainingRecipe recipe() const {
     lowering::TrainingRecipe recipe;
-    recipe.x = {x_.dtype(), Shape(x_.shape().begin() + 1, x_.shape().end())};
-    recipe.y = {DType::kF32, Shape(y_.shape().begin() + 1, y_.shape().end())};
+    recipe.fields["x"] = {x_.dtype(), Shape(x_.shape().begin() + 1, x_.shape().end())};
+    recipe.fields["y"] = {DType::kF32, Shape(y_.shape().begin() + 1, y_.shape().end())};
     recipe.batch = x_.shape()[0];
     recipe.loss = program::LossKind::kMeanSquaredError;
     recipe.optimizer.learning_rate = case_.learning_rate;

@@ -18,7 +18,7 @@ class MlpCapture {
   /// not [batch, inputs].
   MlpCapture(std::vector<std::int64_t> sizes, Shape input_shape, program::Activation activation)
       : sizes_(std::move(sizes)), activation_(activation), batch_(input_shape[0]) {
-    graph_.input = tensor(std::move(input_shape));
+    graph_.inputs = {{"x", tensor(std::move(input_shape))}};
   }
 
   [[nodiscard]] lowering::CapturedGraph training() {
@@ -89,7 +89,7 @@ class MlpCapture {
 
   void forward() {
     place_ = "forward";
-    Id x = graph_.input;
+    Id x = graph_.inputs[0].tensor;
     if (graph_.tensors[static_cast<std::size_t>(x)].shape != Shape{batch_, sizes_[0]}) {
       x = call("view", "", {{"self", of(x)}, {"size", std::vector<std::int64_t>{batch_, sizes_[0]}}},
                {batch_, sizes_[0]});

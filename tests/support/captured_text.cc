@@ -79,7 +79,9 @@ lowering::CaptureBackend* open_capture_backend(const std::string& path) {
 
 std::string captured_text(const CapturedGraph& graph) {
   static constexpr const char* kKinds[] = {"parameter", "buffer", "constant"};
-  std::string text = fmt::format("input {}\n", typed(graph, graph.input));
+  std::string text;
+  for (const auto& input : graph.inputs)
+    text += fmt::format("input {} {}\n", input.field, typed(graph, input.tensor));
   if (graph.output_gradient) text += fmt::format("output gradient {}\n", typed(graph, graph.output_gradient));
   for (const AtenSource& source : graph.sources) {
     text += fmt::format("{} {} {}", kKinds[static_cast<int>(source.kind)], source.name,

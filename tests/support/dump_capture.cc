@@ -15,11 +15,13 @@ int main(int argc, char** argv) {
   if (!backend) return 66;
   dgx::lowering::CaptureRequest request;
   request.model = argv[2];
+  dgx::lowering::BatchField x{"x", {}};
   std::istringstream sizes(argv[3]);
-  for (std::string size; std::getline(sizes, size, ',');) request.input_shape.push_back(std::stoll(size));
+  for (std::string size; std::getline(sizes, size, ',');) x.shape.push_back(std::stoll(size));
   const auto dtype = dgx::dtype_from_name(argv[4]);
   if (!dtype.ok()) return 2;
-  request.input_dtype = *dtype;
+  x.dtype = *dtype;
+  request.fields = {x};
   request.training = std::string(argv[5]) == "train";
   const auto graph = backend->capture(request);
   if (!graph.ok()) {

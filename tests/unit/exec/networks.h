@@ -26,9 +26,9 @@ struct Network {
 
   [[nodiscard]] lowering::TrainingRecipe recipe() const {
     lowering::TrainingRecipe recipe;
-    recipe.x = {x_dtype, {sizes.front()}};
+    recipe.fields["x"] = {x_dtype, {sizes.front()}};
     const bool classifies = loss == program::LossKind::kCrossEntropy;
-    recipe.y = {classifies ? DType::kU8 : DType::kF32, classifies ? Shape{} : Shape{sizes.back()}};
+    recipe.fields["y"] = {classifies ? DType::kU8 : DType::kF32, classifies ? Shape{} : Shape{sizes.back()}};
     recipe.scale = x_dtype == DType::kU8 ? 1.0F / 255 : 1.0F;
     recipe.batch = batch;
     recipe.loss = loss;
@@ -53,7 +53,7 @@ struct Samples {
 
   explicit Samples(const Network& network, unsigned seed = 5)
       : x(network.x_dtype, {network.samples, network.sizes.front()}),
-        y(network.recipe().y.dtype, y_shape(network)) {
+        y(network.recipe().fields["y"].dtype, y_shape(network)) {
     std::mt19937 random(seed);
     std::normal_distribution<float> normal;
     if (network.x_dtype == DType::kU8) {
@@ -70,7 +70,7 @@ struct Samples {
   }
 
   static Shape y_shape(const Network& network) {
-    Shape shape = network.recipe().y.sample_shape;
+    Shape shape = network.recipe().fields["y"].sample_shape;
     shape.insert(shape.begin(), network.samples);
     return shape;
   }

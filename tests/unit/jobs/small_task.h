@@ -93,8 +93,7 @@ class SmallTask {
   }
 
   void write_task() const {
-    const lowering::TrainingRecipe recipe{{DType::kF32, {kInputs}},
-                                          {DType::kI64, {}},
+    const lowering::TrainingRecipe recipe{{{"x", {DType::kF32, {kInputs}}}, {"y", {DType::kI64, {}}}},
                                           1,
                                           0,
                                           kBatch,

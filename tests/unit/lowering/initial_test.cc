@@ -9,8 +9,8 @@ using namespace dgx::lowering;
 TEST_CASE("a graph brings its own numbers, and must have them all") {
   auto graph = test::captured_mlp({4, 3, 2}, 8);
   TrainingRecipe recipe;
-  recipe.x = {DType::kF32, {4}};
-  recipe.y = {DType::kU8, {}};
+  recipe.fields["x"] = {DType::kF32, {4}};
+  recipe.fields["y"] = {DType::kU8, {}};
   recipe.batch = 8;
   recipe.optimizer = *program::parse_optimizer_spec("adam:lr=1e-3");
   const auto program = *lower_training_step(graph, recipe);

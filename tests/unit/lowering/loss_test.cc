@@ -16,6 +16,7 @@ namespace {
 /// gradient.
 CapturedGraph identity_of(const Shape& shape, std::int64_t batch) {
   CapturedGraph graph;
+  graph.inputs = {{"x", 0}};
   graph.tensors = {{DType::kF32, {batch}}, {DType::kF32, shape}, {DType::kF32, shape}};
   AtenSource source;
   source.name = "z";
@@ -89,8 +90,8 @@ class Reference {
 
 TrainingRecipe recipe_of(const Case& which) {
   TrainingRecipe recipe;
-  recipe.x = {DType::kF32, {}};
-  recipe.y = {DType::kU8, Shape(which.targets.begin() + 1, which.targets.end())};
+  recipe.fields["x"] = {DType::kF32, {}};
+  recipe.fields["y"] = {DType::kU8, Shape(which.targets.begin() + 1, which.targets.end())};
   recipe.batch = which.targets[0];
   recipe.loss = *parse_loss_spec(which.loss);
   recipe.optimizer = *parse_optimizer_spec("sgd:lr=1");

@@ -19,8 +19,8 @@ namespace {
 
 TrainingRecipe recipe_for(std::int64_t inputs, std::int64_t batch, const char* optimizer) {
   TrainingRecipe recipe;
-  recipe.x = {DType::kU8, {inputs}};
-  recipe.y = {DType::kU8, {}};
+  recipe.fields["x"] = {DType::kU8, {inputs}};
+  recipe.fields["y"] = {DType::kU8, {}};
   recipe.scale = 1.0F / 255;
   recipe.batch = batch;
   recipe.optimizer = *parse_optimizer_spec(optimizer);
@@ -32,7 +32,7 @@ constexpr std::int64_t kTinyBatch = 6;
 
 StepInputs tiny_inputs(const TrainingRecipe& recipe) {
   StepInputs inputs;
-  inputs.x = Tensor(recipe.x.dtype, {kTinyBatch, kTiny.front()});
+  inputs.x = Tensor(recipe.fields.at("x").dtype, {kTinyBatch, kTiny.front()});
   for (std::size_t n = 0; n < inputs.x.bytes().size(); ++n)
     inputs.x.bytes()[n] = static_cast<std::uint8_t>(n * 53 % 256);
   if (recipe.loss == LossKind::kCrossEntropy) {
@@ -53,7 +53,7 @@ void compare_with_doubles(Activation activation, LossKind loss, const char* opti
   INFO(name_of(activation) << ' ' << name_of(loss) << ' ' << optimizer);
   auto recipe = recipe_for(kTiny.front(), kTinyBatch, optimizer);
   recipe.loss = loss;
-  if (loss == LossKind::kMeanSquaredError) recipe.y = {DType::kF32, {kTiny.back()}};
+  if (loss == LossKind::kMeanSquaredError) recipe.fields["y"] = {DType::kF32, {kTiny.back()}};
   recipe.clip_norm = clip_norm;
   const auto graph = captured_mlp(kTiny, kTinyBatch, activation);
   const auto program = lower_training_step(graph, recipe);

@@ -29,8 +29,7 @@ dgx::Result<CapturedGraph> capture(const std::string& model, Mode mode = Mode::k
                                    const Shape& shape = {128, 1, 28, 28}, DType dtype = DType::kF32) {
   CaptureRequest request;
   request.model = model.starts_with("mlp:") ? model : DGX_TORCH_MODELS "/" + model + ".pt";
-  request.input_shape = shape;
-  request.input_dtype = dtype;
+  request.fields = {{"x", shape, dtype}};
   request.training = mode == Mode::kTraining;
   return backend().capture(request);
 }
@@ -69,7 +68,7 @@ std::ptrdiff_t count(const CapturedGraph& graph, const std::string& name) {
 
 /// Checks that every tensor is defined once, before its use, by the input, a source or a call.
 void check_is_in_order(const CapturedGraph& graph) {
-  std::set<TensorId> defined{graph.input};
+  std::set<TensorId> defined{graph.inputs.at(0).tensor};
   const auto define = [&](TensorId id) { CHECK(defined.insert(id).second); };
   if (graph.output_gradient) define(*graph.output_gradient);
   for (const AtenSource& source : graph.sources) {
@@ -96,7 +95,7 @@ TEST_CASE("evaluation of a built-in model is its forward pass only") {
   const auto graph = captured("mlp:784-256-128-10", Mode::kEvaluation);
   CHECK(names(graph) ==
         std::vector<std::string>{"view", "t", "addmm", "relu", "t", "addmm", "relu", "t", "addmm"});
-  CHECK(shape_of(graph, graph.input) == Shape{128, 1, 28, 28});
+  CHECK(shape_of(graph, graph.inputs.at(0).tensor) == Shape{128, 1, 28, 28});
   CHECK(shape_of(graph, graph.output) == Shape{128, 10});
   CHECK_FALSE(graph.output_gradient);
   CHECK(graph.gradients.empty());
@@ -123,8 +122,9 @@ TEST_CASE("training of a built-in model gives every parameter a gradient of its 
 }
 
 TEST_CASE("a decoder takes integers and gives every parameter a gradient, the tied head's weight one") {
-  auto request =
-      CaptureRequest{"gpt:layers=2,width=8,heads=2,context=6,vocab=11,tied", {3, 6}, DType::kI64, true};
+  CaptureRequest request;
+  request.model = "gpt:layers=2,width=8,heads=2,context=6,vocab=11,tied";
+  request.fields = {{"x", {3, 6}, DType::kI64}};
   const auto graph = backend().capture(request);
   if (!graph.ok()) FAIL(graph.error().message);
   check_is_in_order(*graph);
@@ -133,15 +133,15 @@ TEST_CASE("a decoder takes integers and gives every parameter a gradient, the ti
   for (const auto& gradient : graph->gradients) CHECK(gradient.has_value());
   request.model = "gpt:layers=2,width=8,heads=2,context=6,vocab=11";
   CHECK(source_names(*backend().capture(request), AtenSource::Kind::kParameter).size() == 2 * 12 + 5);
-  request.input_shape = {3, 7};
+  request.fields[0].shape = {3, 7};
   CHECK_THAT(backend().capture(request).error().message, Catch::Contains("a context of 6"));
-  request.input_dtype = DType::kF32;
+  request.fields[0].dtype = DType::kF32;
   CHECK_THAT(backend().capture(request).error().message, Catch::Contains("takes tokens"));
 }
 
 TEST_CASE("a residual network of 20 layers has 19 convolutions and updates its running statistics") {
   for (const Shape& input : {Shape{2, 16, 19}, Shape{2, 5, 17, 16}}) {
-    const auto graph = backend().capture({"resnet20:classes=7", input, DType::kF32, true});
+    const auto graph = backend().capture({"resnet20:classes=7", {{"x", input}}});
     if (!graph.ok()) FAIL(graph.error().message);
     check_is_in_order(*graph);
     CHECK(shape_of(*graph, graph->output) == Shape{2, 7});
@@ -236,7 +236,7 @@ TEST_CASE("what cannot be captured is refused by name and place") {
       {"float64", ErrorCode::kUsage, "fc1.weight is a tensor of float64"},
       {"host_state", ErrorCode::kUsage, "forward() sets the attribute calls"},
       {"clipped", ErrorCode::kUsage, "forward() changes the parameter fc.weight"},
-      {"pair", ErrorCode::kMalformed, "forward() must return one tensor, it returns Tuple"},
+      {"pair", ErrorCode::kUsage, "forward() returns 2 tensors: 0 and 1"},
       {"absent", ErrorCode::kMissing, "no such file"},
       {"mlp:784", ErrorCode::kUsage, "mlp: "},
       {"mlp:784-0-10", ErrorCode::kUsage, "mlp: layer size 0 is out of range"},

@@ -34,7 +34,7 @@ CapturedGraph raw() {
                    source(AtenSource::Kind::kBuffer, "s", 3), source(AtenSource::Kind::kConstant, "", 4),
                    source(AtenSource::Kind::kConstant, "", 5)};
   graph.calls = {call("aten::unused", {0, 4}, {6}), call("aten::used", {0, 5}, {7, 8})};
-  graph.input = 0;
+  graph.inputs = {{"x", 0}};
   graph.output = 7;
   graph.gradients = {7, std::nullopt};
   graph.buffer_updates = {{2, 7}};

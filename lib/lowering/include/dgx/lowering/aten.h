@@ -9,6 +9,7 @@
 
 #include "dgx/core/result.h"
 #include "dgx/core/tensor.h"
+#include "dgx/lowering/ends.h"
 
 namespace dgx::lowering {
 
@@ -56,14 +57,20 @@ struct AtenSource {
   Tensor value;  ///< its numbers at capture
 };
 
+/// An argument of forward() that takes a field of the batch.
+struct AtenInput {
+  std::string field;  ///< "x", "y", "mask"
+  TensorId tensor = 0;  ///< the field in the type that the argument takes
+};
+
 /// The result of one capture.
 struct CapturedGraph {
   std::vector<AtenTensor> tensors;  ///< indexed by TensorId
   /// Sorted by kind, then name; tied weights are one, by their first name.
   std::vector<AtenSource> sources;
   std::vector<AtenCall> calls;  ///< in order; only those whose results are needed
-  TensorId input = 0;           ///< the batch's x, in the form that the model takes
-  TensorId output = 0;          ///< the result of forward()
+  std::vector<AtenInput> inputs;  ///< in the order of forward()'s arguments
+  TensorId output = 0;            ///< the result of forward(), or the one of its results that was asked for
   /// Training: stands for d loss / d output, defined by the loss lowering.
   std::optional<TensorId> output_gradient;
   /// For training: the gradient of each parameter, by source index (parameters are the first sources);
@@ -73,11 +80,22 @@ struct CapturedGraph {
   std::vector<std::pair<std::size_t, TensorId>> buffer_updates;
 };
 
+/// A field of the dataset, as a batch of it meets a model.
+struct BatchField {
+  std::string name;
+  Shape shape;               ///< of a batch, batch first
+  DType dtype = DType::kF32;  ///< the type in which a model takes it whose file does not say
+  bool boolean = false;       ///< torch.bool, with kU8
+  bool asked = false;         ///< the user named this type: a file that says another is refused
+};
+
 struct CaptureRequest {
-  std::string model;                ///< "mlp:784-256-128-10", or a file
-  Shape input_shape;                ///< shape of one batch, batch first
-  DType input_dtype = DType::kF32;  ///< i64 for token models
-  bool training = true;             ///< false: evaluation mode, forward only
+  std::string model;               ///< "mlp:784-256-128-10", or a file
+  std::vector<BatchField> fields;  ///< the dataset's
+  InputMap inputs;                 ///< the fields of some arguments, as the user gave them
+  bool loss_takes_y = true;        ///< the field y may be without an input
+  std::string output;              ///< which of several results (ends.h); empty: the only one
+  bool training = true;            ///< false: evaluation mode, forward only
 };
 
 /// The interface of libdgx_torch.so; opened when a command needs libtorch (jobs/submit/torch_module.h).

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "dgx/core/result.h"
+#include "dgx/lowering/ends.h"
 
 namespace dgx::lowering {
 
@@ -84,6 +85,7 @@ struct ExportedInput {
 struct ExportedOutput {
   ExportedArgument value;
   std::string buffer;  ///< the buffer's dotted path; empty: a result
+  ModelResult path;    ///< of a result: its place in the tree that forward() returns
 };
 
 struct ExportedRange {

@@ -1,7 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <optional>
+#include <string>
 
 #include "dgx/core/result.h"
 #include "dgx/core/tensor.h"
@@ -19,8 +22,7 @@ struct DatasetField {
 
 /// The parts of a training step around the captured model.
 struct TrainingRecipe {
-  DatasetField x;
-  DatasetField y;
+  std::map<std::string, DatasetField, std::less<>> fields;  ///< x, perhaps y, and others
   float scale = 1;  ///< the model sees fma(float(x), scale, shift)
   float shift = 0;
   std::int64_t batch = 1;
@@ -33,11 +35,11 @@ struct TrainingRecipe {
 /// output and y, clipping and the optimiser (dgx-lowerings(7)). Dead calls are dropped before anything is
 /// lowered, so that only needed ops need a lowering.
 ///
-/// Inputs, in order: state entries by name, `batch x`, `batch y`, one `schedule` vector, constants, random
+/// Inputs, in order: state entries by name, `batch NAME` by name, one `schedule` vector, constants, random
 /// inputs. Entries: `model/NAME` for parameters, buffers and large constants; `optimizer/momentum/NAME`, or
 /// `optimizer/exp_avg/NAME` and `optimizer/exp_avg_sq/NAME`; `step` (i64 []), `loss` (f32 [], the mean loss
 /// of the step's batch). Cross entropy wants y u8 or i64 and an output with a class_dimension; mse an output
-/// of y's shape, and y f32.
+/// of y's shape, and y f32; output, which the model computes itself, one number.
 ///
 /// kUsage, naming the op and its place: an op, option, dtype or shape without an exact lowering, or a recipe
 /// and graph that do not fit together. The result passes program::check_program(…, kTraining); kInternal if
@@ -45,11 +47,12 @@ struct TrainingRecipe {
 [[nodiscard]] Result<program::Program> lower_training_step(const CapturedGraph& graph,
                                                            const TrainingRecipe& recipe);
 
-/// The forward pass in evaluation mode: state inputs `model/NAME` without `next`, `batch x`, `batch y`. The
+/// The forward pass in evaluation mode: state inputs `model/NAME` without `next`, `batch NAME`. The
 /// last value is f32 [batch], each sample's own loss: the mean over its targets, without label smoothing and
 /// class weights. For cross entropy the value before it is i64 [batch]: the number of the sample's targets
 /// that are the largest output (the first on ties). If the loss ignores a class number, the value before that
-/// is i64 [batch], the number of targets that count, and the loss is their sum.
+/// is i64 [batch], the number of targets that count, and the loss is their sum. If the model computes its own
+/// loss, the last value is that, f32 [], and it is the only one.
 [[nodiscard]] Result<program::Program> lower_evaluation(const CapturedGraph& graph,
                                                         const TrainingRecipe& recipe);
 

@@ -101,13 +101,20 @@ struct ScheduleSpec {
                                                                       const ScheduleSpec& schedule,
                                                                       std::int64_t total_steps);
 
-enum class LossKind { kCrossEntropy, kMeanSquaredError };
-[[nodiscard]] std::string_view name_of(LossKind loss);  ///< "cross-entropy", "mse"
+enum class LossKind {
+  kCrossEntropy,
+  kMeanSquaredError,
+  kOutput,  ///< computed by the model itself
+};
+[[nodiscard]] std::string_view name_of(LossKind loss);  ///< "cross-entropy", "mse", "output"
 
 inline constexpr std::size_t kMaxClassWeights = 128;
 
+/// Bytes of the name of a model's output.
+inline constexpr std::size_t kMaxOutputName = 128;
+
 /// `mse`, `cross-entropy[:label-smoothing=0.1,ignore=255,weights=1/2/0.5]`, with the meaning of torch's
-/// cross_entropy and reduction "mean". As JSON a loss without options is its name alone.
+/// cross_entropy and reduction "mean"; `output`, `output=loss`. As JSON a loss without options is its name alone.
 struct LossSpec {
   LossSpec(LossKind which = LossKind::kCrossEntropy)
       : kind(which) {}  // NOLINT: a kind is a loss without options
@@ -115,7 +122,10 @@ struct LossSpec {
   double label_smoothing = 0;          ///< 0 to 1
   std::optional<std::int64_t> ignore;  ///< label of targets that do not count
   std::vector<double> weights;         ///< one per class, at most kMaxClassWeights; empty: all 1
-  [[nodiscard]] bool is_plain() const { return label_smoothing == 0 && !ignore && weights.empty(); }
+  std::string output;                  ///< output: which of several outputs of the model; empty: the only one
+  [[nodiscard]] bool is_plain() const {
+    return label_smoothing == 0 && !ignore && weights.empty() && output.empty();
+  }
   bool operator==(const LossSpec&) const = default;
 };
 [[nodiscard]] Result<LossSpec> parse_loss_spec(std::string_view text);
