@@ -25,8 +25,9 @@ void declare_task(cli::Command& command, jobs::SubmitOptions& options, cli::Need
   command.option("--eval-model", "FILE.pt2", options.evaluation_model,
                  "the same model, exported after model.eval(): how it computes in evaluation");
   add("--loss", "LOSS", options.loss,
-      "cross-entropy[:label-smoothing=0.1,ignore=255,weights=1/2/0.5] or mse");
-  command.suggest({"cross-entropy", "mse"});
+      "cross-entropy[:label-smoothing=0.1,ignore=255,weights=1/2/0.5], mse, or output[=NAME], the model's "
+      "own");
+  command.suggest({"cross-entropy", "mse", "output"});
   add("--optimizer", "SPEC", options.optimizer, "sgd:lr=0.1,momentum=0.9 | adam:lr=1e-3 | adamw:lr=3e-4");
   command.suggest({"sgd:lr=0.1,momentum=0.9", "adam:lr=1e-3", "adamw:lr=3e-4"});
   add("--batch", "N", options.batch, "samples per step");
@@ -40,7 +41,12 @@ void declare_task(cli::Command& command, jobs::SubmitOptions& options, cli::Need
   command.option("--clip-norm", "X", options.clip_norm, "bound on the gradients' global norm");
   command.option("--checkpoint-every", "N", options.checkpoint_every,
                  "steps per segment (default: at least 100 segments, if that adds at most 1 % to the work)");
-  command.choice("--input", {"auto", "f32", "i64"}, options.input, "element type that a model file takes");
+  command.option("--inputs", "INPUT=FIELD,...", options.inputs,
+                 "what the inputs of a model file take: input_ids=x,attention_mask=mask,labels=y");
+  command.option("--input", "TYPE|FIELD=TYPE,...", options.input,
+                 "in which type a TorchScript file takes x, or the fields: auto, bool, f32, i64, u8");
+  command.suggest({"auto", "bool", "f32", "i64", "u8"});
+  command.option("--model-output", "NAME|N", options.model_output, "which of several outputs the loss is of");
   command.option("--init", "STATE", options.init,
                  "start from these weights: a run, a checkpoint or a .safetensors file");
   command.option("--parent", "PROOF.json", options.parent, "continue a proved run (a later version)");

@@ -33,7 +33,8 @@ const AtenCall* find_call(const CapturedGraph& graph, std::string_view name, con
   });
   return found == graph.calls.end() ? nullptr : &*found;
 }
-const AtenCall* find_maker(const CapturedGraph& graph, std::string_view name, std::optional<TensorId> result) {
+const AtenCall* find_maker(const CapturedGraph& graph, std::string_view name,
+                           std::optional<TensorId> result) {
   return find_call(graph, name, [&](const AtenCall& call) { return call.results[0] == result; });
 }
 

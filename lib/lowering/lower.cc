@@ -126,7 +126,8 @@ Result<TensorForm> source_form(LoweringState& state, const AtenSource& source) {
 }
 
 /// A field of the batch as it is stored; nullopt if the dataset does not have it.
-std::optional<TensorForm> batch_field(Builder& builder, const TrainingRecipe& recipe, const std::string& name) {
+std::optional<TensorForm> batch_field(Builder& builder, const TrainingRecipe& recipe,
+                                      const std::string& name) {
   const auto field = recipe.fields.find(name);
   if (field == recipe.fields.end()) return std::nullopt;
   Shape shape = field->second.sample_shape;
@@ -145,10 +146,12 @@ Status check_conversion(const AtenTensor& wanted, const std::string& field, DTyp
   return {};
 }
 
-/// A field of the batch as an argument of the model takes it: converted, and x scaled and shifted, in one map.
+/// A field of the batch as an argument of the model takes it: converted, and x scaled and shifted, in one
+/// map.
 Result<TensorForm> input_form(LoweringState& state, const TrainingRecipe& recipe, const AtenInput& input) {
   const auto stored = batch_field(state.builder, recipe, input.field);
-  if (!stored) return internal_error("capture: an input takes the field " + input.field + ", which is not there");
+  if (!stored)
+    return internal_error("capture: an input takes the field " + input.field + ", which is not there");
   const AtenTensor& wanted = state.graph.tensors[static_cast<std::size_t>(input.tensor)];
   if (wanted.shape != stored->shape)
     return usage_error(
@@ -158,7 +161,8 @@ Result<TensorForm> input_form(LoweringState& state, const TrainingRecipe& recipe
   DGX_CHECK(check_conversion(wanted, input.field, stored->dtype, is_scaled));
   LineWriter line(state.builder, is_x ? "input" : "input " + input.field, stored->shape);
   const Expression number = line.read(*stored);
-  if (wanted.boolean) return line.finish(wanted.dtype, compare(kernels::ScalarOp::kNe, number, std::int64_t{0}));
+  if (wanted.boolean)
+    return line.finish(wanted.dtype, compare(kernels::ScalarOp::kNe, number, std::int64_t{0}));
   return line.finish(wanted.dtype, is_scaled ? fma(number, recipe.scale, recipe.shift) : number);
 }
 

@@ -81,9 +81,9 @@ Result<LossSpec> parse_loss_spec(std::string_view text) {
   SpecReader in(text);
   const auto kind = loss_kind(in.kind());
   if (!kind)
-    return usage_error(fmt::format("unknown loss '{}'", in.kind()),
-                       hint_among(in.kind(), {"cross-entropy", "mse", "output"},
-                                  "use cross-entropy, mse or output"));
+    return usage_error(
+        fmt::format("unknown loss '{}'", in.kind()),
+        hint_among(in.kind(), {"cross-entropy", "mse", "output"}, "use cross-entropy, mse or output"));
   LossSpec spec(*kind);
   if (*kind == LossKind::kCrossEntropy) {
     in.number("label-smoothing", spec.label_smoothing, 0.0, 1.0);

@@ -59,12 +59,12 @@ Status check_size(const ExportedProgram& program, const ExportedInput& input, st
 /// The type of an input, which the file says.
 Result<at::ScalarType> type_of(const ExportedInput& input, const BatchField& field) {
   const auto type = scalar_type_named(input.form.dtype);
-  const bool can_be = type == at::kFloat || type == at::kLong || type == at::kInt || type == at::kBool ||
-                      type == at::kByte;
+  const bool can_be =
+      type == at::kFloat || type == at::kLong || type == at::kInt || type == at::kBool || type == at::kByte;
   if (!can_be)
-    return usage_error(
-        fmt::format("{} is a tensor of {}, which no field of the data is", printable(input.title), input.form.dtype),
-        "a field becomes float32, int64, int32, bool or uint8");
+    return usage_error(fmt::format("{} is a tensor of {}, which no field of the data is",
+                                   printable(input.title), input.form.dtype),
+                       "a field becomes float32, int64, int32, bool or uint8");
   if (field.asked && usual_type(field) != type) {
     return usage_error(fmt::format("{} is a tensor of {}, --input says {}", printable(input.title),
                                    input.form.dtype, dtype_name(usual_type(field))),

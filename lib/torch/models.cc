@@ -41,11 +41,9 @@ at::Tensor activate(program::Activation activation, const at::Tensor& x) {
 Status check_mlp_input(const lowering::CaptureRequest& request, const lowering::BatchField& x,
                        std::int64_t first_width) {
   if (x.dtype != DType::kF32) {
-    return usage_error(
-        fmt::format("model '{}' takes f32, the input is {}", request.model, name_of(x.dtype)));
+    return usage_error(fmt::format("model '{}' takes f32, the input is {}", request.model, name_of(x.dtype)));
   }
-  DGX_TRY(const std::int64_t one_sample,
-          element_count({x.shape.begin() + 1, x.shape.end()}));
+  DGX_TRY(const std::int64_t one_sample, element_count({x.shape.begin() + 1, x.shape.end()}));
   if (one_sample != first_width) {
     return usage_error(fmt::format("model '{}' takes {} numbers a sample, the input {} has {}", request.model,
                                    first_width, to_string(x.shape), one_sample));
@@ -186,7 +184,8 @@ Result<Model> load_torchscript(const lowering::CaptureRequest& request) {
   wrapper.wrap_lists(*module);
   auto arguments = script_arguments(*module, request, model);
   if (!arguments.ok()) return within(request.model, std::move(arguments).error());
-  model.forward = [module, arguments = *std::move(arguments), wanted = request.output](const std::vector<at::Tensor>& inputs) {
+  model.forward = [module, arguments = *std::move(arguments),
+                   wanted = request.output](const std::vector<at::Tensor>& inputs) {
     const c10::IValue value = module->forward(arguments.filled(inputs));
     return chosen_result(value, wanted);
   };

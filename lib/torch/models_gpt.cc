@@ -93,11 +93,10 @@ class Gpt {
 };
 
 Status check_input(const program::GptSpec& spec, const lowering::CaptureRequest& request,
-                      const lowering::BatchField& x) {
+                   const lowering::BatchField& x) {
   if (x.dtype == DType::kF32 || x.shape.size() != 2)
     return usage_error(fmt::format("model '{}' takes tokens, integers [batch, positions]; the input is {} {}",
-                                   request.model, name_of(x.dtype),
-                                   to_string(x.shape)));
+                                   request.model, name_of(x.dtype), to_string(x.shape)));
   if (spec.context < x.shape[1])
     return usage_error(fmt::format("model '{}' has a context of {}, a sample has {} tokens", request.model,
                                    spec.context, x.shape[1]));
@@ -107,7 +106,7 @@ Status check_input(const program::GptSpec& spec, const lowering::CaptureRequest&
 }  // namespace
 
 Result<Model> make_gpt(const program::GptSpec& spec, const lowering::CaptureRequest& request,
-                      const lowering::BatchField& x) {
+                       const lowering::BatchField& x) {
   DGX_CHECK(check_input(spec, request, x));
   Model model;
   const auto gpt = std::make_shared<Gpt>(spec, request.training, model);

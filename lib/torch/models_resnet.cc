@@ -89,7 +89,7 @@ class ResNet {
 };
 
 Status check_input(const program::ResNetSpec& spec, const lowering::CaptureRequest& request,
-                      const lowering::BatchField& x) {
+                   const lowering::BatchField& x) {
   const Shape& shape = x.shape;
   const bool is_image = shape.size() == 3 || shape.size() == 4;
   if (x.dtype != DType::kF32 || !is_image || shape[shape.size() - 1] < kLeastSize ||
@@ -114,7 +114,7 @@ Status check_input(const program::ResNetSpec& spec, const lowering::CaptureReque
 }  // namespace
 
 Result<Model> make_resnet(const program::ResNetSpec& spec, const lowering::CaptureRequest& request,
-                      const lowering::BatchField& x) {
+                          const lowering::BatchField& x) {
   DGX_CHECK(check_input(spec, request, x));
   const std::int64_t channels = x.shape.size() == 4 ? x.shape[1] : 1;
   Model model;

@@ -19,9 +19,9 @@
 #include "dgx/program/initial.h"
 #include "dgx/protocol/admission.h"
 #include "dgx/protocol/estimate.h"
+#include "submit/capture_model.h"
 #include "submit/init_weights.h"
 #include "submit/same_task.h"
-#include "submit/torch_module.h"
 #include "train/submit_data.h"
 
 namespace dgx::jobs {
@@ -169,15 +169,10 @@ struct Draft {
   merkle::StateDigests digests;
 };
 
-/// Type and sample shape of a dataset's x or y.
-lowering::DatasetField field_of(const TensorView& tensor) {
-  return {tensor.dtype, Shape(tensor.shape.begin() + 1, tensor.shape.end())};
-}
-
 /// kUsage if a label that is not ignored is none of the output's classes: it would silently train on a fill.
 Status check_labels(const bundle::Dataset& data, const lowering::CapturedGraph& graph,
                     const program::LossSpec& loss, std::int64_t batch) {
-  if (loss.kind != program::LossKind::kCrossEntropy) return {};
+  if (loss.kind != program::LossKind::kCrossEntropy || !data.find("y")) return {};
   if (!data.find("y")->range)
     return usage_error("cross-entropy needs integer labels, y is f32", "--loss mse takes numbers");
   const Shape& output = graph.tensors[static_cast<std::size_t>(graph.output)].shape;
@@ -195,64 +190,6 @@ Status check_labels(const bundle::Dataset& data, const lowering::CapturedGraph& 
                        std::to_string(classes - 1));
   }
   return {};
-}
-
-/// The type that forward() takes: a built-in model fixes it; for a model file i64 where x is i64 and
-/// unscaled.
-Result<DType> input_type(const SubmitOptions& options, const Parsed& parsed,
-                         const lowering::TrainingRecipe& recipe) {
-  if (options.input != "auto") return dtype_from_name(options.input);
-  if (parsed.built_in)
-    return std::holds_alternative<program::GptSpec>(*parsed.built_in) ? DType::kI64 : DType::kF32;
-  const bool is_scaled = recipe.scale != 1 || recipe.shift != 0;
-  return recipe.x.dtype == DType::kI64 && !is_scaled ? DType::kI64 : DType::kF32;
-}
-
-Result<lowering::CapturedGraph> capture(const Parsed& parsed, const std::string& model,
-                                        const lowering::TrainingRecipe& recipe, DType input, bool training) {
-  DGX_TRY(lowering::CaptureBackend* const backend, open_torch_module());
-  Shape shape = recipe.x.sample_shape;
-  shape.insert(shape.begin(), recipe.batch);
-  auto graph = backend->capture({model, shape, input, training});
-  if (graph.ok() || parsed.built_in || input != DType::kF32 || recipe.x.dtype == DType::kF32) return graph;
-  Error error = std::move(graph).error();
-  const bool ran = error.message.find("forward() of input") != std::string::npos;
-  if (error.code == ErrorCode::kMalformed && error.hint.empty() && ran)
-    error.hint = "use --input i64 if forward() takes tokens";
-  return error;
-}
-
-/// kUsage if a graph for evaluation has parameters or buffers that the one for training does not have: then
-/// it is of another model.
-Status check_same_model(const SubmitOptions& options, const lowering::CapturedGraph& training,
-                        const lowering::CapturedGraph& evaluation) {
-  using Kind = lowering::AtenSource::Kind;
-  for (const lowering::AtenSource& source : evaluation.sources) {
-    if (source.kind == Kind::kConstant) continue;
-    const auto same = std::ranges::find_if(training.sources, [&](const lowering::AtenSource& each) {
-      return each.kind == source.kind && each.name == source.name;
-    });
-    if (same != training.sources.end() && same->value.shape() == source.value.shape() &&
-        same->value.dtype() == source.value.dtype())
-      continue;
-    return usage_error(
-        fmt::format("--eval-model {}: has {} of shape {}, {} has {}", *options.evaluation_model,
-                    printable(source.name), to_string(source.value.shape()), options.model,
-                    same == training.sources.end() ? "none" : to_string(same->value.shape())),
-        "export both from one model: model.train(), then model.eval()");
-  }
-  return {};
-}
-
-/// The graph for evaluation, of the model itself or of the file that --eval-model names.
-Result<lowering::CapturedGraph> capture_evaluation(const SubmitOptions& options, const Parsed& parsed,
-                                                   const lowering::TrainingRecipe& recipe, DType input,
-                                                   const lowering::CapturedGraph& training) {
-  if (!options.evaluation_model) return capture(parsed, parsed.model, recipe, input, false);
-  if (parsed.built_in) return usage_error("--eval-model goes with a model file, not with a built-in model");
-  DGX_TRY(auto graph, capture(parsed, *options.evaluation_model, recipe, input, false));
-  DGX_CHECK(check_same_model(options, training, graph));
-  return graph;
 }
 
 Status check_numbers(const SubmitOptions& options) {
@@ -303,18 +240,9 @@ Result<Draft> draft(const SubmitOptions& options, const JobContext& context) {
           bundle::read_dataset(options.data, bundle::Check::kDigests, {context.threads}));
   DGX_TRY(const Digest digest, bundle::dataset_digest(data));
   const std::int64_t samples = data.samples();
-  if (data.find("y") == nullptr || data.fields.size() > 2)
-    return usage_error(options.data + ": a task takes a dataset of x and y, this one has " +
-                       std::to_string(data.fields.size()) + " fields");
   const std::uint64_t seed = options.seed.value_or(0);
-  const lowering::TrainingRecipe recipe{field_of(data.x().numbers.view()),
-                                        field_of(data.find("y")->numbers.view()),
-                                        data.scale,
-                                        data.shift,
-                                        options.batch,
-                                        parsed.loss,
-                                        parsed.optimizer,
-                                        options.clip_norm};
+  const lowering::TrainingRecipe recipe{fields_of(data), data.scale,       data.shift,       options.batch,
+                                        parsed.loss,     parsed.optimizer, options.clip_norm};
   DGX_TRY(const std::int64_t steps, steps_of(options, seed, samples));
   if (steps < 2) return usage_error("a task has at least 2 steps, this one has " + std::to_string(steps));
   if (options.checkpoint_every && *options.checkpoint_every < 2)
@@ -323,12 +251,11 @@ Result<Draft> draft(const SubmitOptions& options, const JobContext& context) {
     DGX_TRY(parsed.built_in, fitted(*parsed.built_in, data, parsed.loss));
     parsed.model = program::print_model_spec(*parsed.built_in);
   }
-  DGX_TRY(const DType taken, input_type(options, parsed, recipe));
-  DGX_TRY(const auto training, capture(parsed, parsed.model, recipe, taken, true));
+  DGX_TRY(const CapturedModel model, capture_model(options, parsed.model, recipe));
+  const lowering::CapturedGraph& training = model.training;
   DGX_CHECK(check_labels(data, training, parsed.loss, recipe.batch));
-  DGX_TRY(const auto forward, capture_evaluation(options, parsed, recipe, taken, training));
   DGX_TRY(const program::Program step, lowering::lower_training_step(training, recipe));
-  DGX_TRY(const program::Program evaluation, lowering::lower_evaluation(forward, recipe));
+  DGX_TRY(const program::Program evaluation, lowering::lower_evaluation(model.evaluation, recipe));
 
   Draft out;
   out.program = program::print_program(step);
@@ -347,11 +274,8 @@ Result<Draft> draft(const SubmitOptions& options, const JobContext& context) {
   task.initial = {out.digests.state,
                   from_seed ? manifest::InitialSource::kSeed : manifest::InitialSource::kFile};
   task.dataset = {digest, samples, {}};
-  for (const auto& [name, field] : data.fields) {
-    const TensorView& numbers = field.numbers.view();
-    task.dataset.fields.emplace(
-        name, manifest::DatasetField{numbers.dtype, Shape(numbers.shape.begin() + 1, numbers.shape.end())});
-  }
+  for (const auto& [name, field] : recipe.fields)
+    task.dataset.fields.emplace(name, manifest::DatasetField{field.dtype, field.sample_shape});
   task.model = parsed.built_in ? parsed.model : parsed.model.substr(parsed.model.rfind('/') + 1);
   task.loss = parsed.loss;
   task.optimizer = parsed.optimizer;

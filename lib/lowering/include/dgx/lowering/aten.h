@@ -59,7 +59,7 @@ struct AtenSource {
 
 /// An argument of forward() that takes a field of the batch.
 struct AtenInput {
-  std::string field;  ///< "x", "y", "mask"
+  std::string field;    ///< "x", "y", "mask"
   TensorId tensor = 0;  ///< the field in the type that the argument takes
 };
 
@@ -68,7 +68,7 @@ struct CapturedGraph {
   std::vector<AtenTensor> tensors;  ///< indexed by TensorId
   /// Sorted by kind, then name; tied weights are one, by their first name.
   std::vector<AtenSource> sources;
-  std::vector<AtenCall> calls;  ///< in order; only those whose results are needed
+  std::vector<AtenCall> calls;    ///< in order; only those whose results are needed
   std::vector<AtenInput> inputs;  ///< in the order of forward()'s arguments
   TensorId output = 0;            ///< the result of forward(), or the one of its results that was asked for
   /// Training: stands for d loss / d output, defined by the loss lowering.
@@ -83,7 +83,7 @@ struct CapturedGraph {
 /// A field of the dataset, as a batch of it meets a model.
 struct BatchField {
   std::string name;
-  Shape shape;               ///< of a batch, batch first
+  Shape shape;                ///< of a batch, batch first
   DType dtype = DType::kF32;  ///< the type in which a model takes it whose file does not say
   bool boolean = false;       ///< torch.bool, with kU8
   bool asked = false;         ///< the user named this type: a file that says another is refused

@@ -23,7 +23,7 @@ struct DatasetField {
 /// The parts of a training step around the captured model.
 struct TrainingRecipe {
   std::map<std::string, DatasetField, std::less<>> fields;  ///< x, perhaps y, and others
-  float scale = 1;  ///< the model sees fma(float(x), scale, shift)
+  float scale = 1;                                          ///< the model sees fma(float(x), scale, shift)
   float shift = 0;
   std::int64_t batch = 1;
   program::LossSpec loss;

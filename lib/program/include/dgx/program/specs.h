@@ -114,7 +114,8 @@ inline constexpr std::size_t kMaxClassWeights = 128;
 inline constexpr std::size_t kMaxOutputName = 128;
 
 /// `mse`, `cross-entropy[:label-smoothing=0.1,ignore=255,weights=1/2/0.5]`, with the meaning of torch's
-/// cross_entropy and reduction "mean"; `output`, `output=loss`. As JSON a loss without options is its name alone.
+/// cross_entropy and reduction "mean"; `output`, `output=loss`. As JSON a loss without options is its name
+/// alone.
 struct LossSpec {
   LossSpec(LossKind which = LossKind::kCrossEntropy)
       : kind(which) {}  // NOLINT: a kind is a loss without options
