@@ -107,7 +107,7 @@ class Matching {
 
 Result<InputMap> parse_input_map(const std::string& text) {
   InputMap out;
-  for (std::size_t begin = 0; begin <= text.size();) {
+  for (std::size_t begin = 0; !text.empty() && begin <= text.size();) {
     const std::size_t end = std::min(text.find(',', begin), text.size());
     const std::string part = text.substr(begin, end - begin);
     begin = end + 1;
@@ -140,7 +140,7 @@ Result<std::size_t> choose_result(const std::vector<ModelResult>& results, const
   if (wanted.empty()) {
     if (results.size() == 1) return std::size_t{0};
     return usage_error(fmt::format("forward() returns {} tensors: {}", results.size(), listed(names)),
-                       "say which by --output NAME, or by --loss output=NAME if it is the loss");
+                       "say which by --model-output NAME, or by --loss output=NAME if it is the loss");
   }
   if (const auto named = find(names, wanted)) return *named;
   const auto numbered = std::ranges::find(results, wanted, &ModelResult::positions);

@@ -71,8 +71,8 @@ Program lowered(Activation activation, const char* optimizer, LossKind loss) {
   const std::int64_t batch = 3;
   const bool labels = loss == LossKind::kCrossEntropy;
   const DatasetField y = labels ? DatasetField{DType::kI64, {}} : DatasetField{DType::kF32, {2}};
-  const TrainingRecipe recipe{
-      {{"x", {DType::kF32, {4}}}, {"y", y}}, 0.5F, 1, batch, loss, *parse_optimizer_spec(optimizer), 1.0};
+  const TrainingRecipe recipe{{{"x", {DType::kF32, {4}}}, {"y", y}}, 0.5F, 1, batch, loss,
+                              *parse_optimizer_spec(optimizer),      1.0};
   return *lower_training_step(test::captured_mlp({4, 3, 2}, batch, activation), recipe);
 }
 

@@ -73,6 +73,15 @@ def form(dtype, sizes, strides=None, offset=0, trained=False):
             "strides": [size(n) for n in strides], "storage_offset": size(offset), "layout": 7}
 
 
+def tree_spec(tree):
+    """A tree of results as PyTorch's treespec_dumps() writes it."""
+    if isinstance(tree, dict):
+        return {"type": "builtins.dict", "context": json.dumps(list(tree)), "children_spec": [tree_spec(each) for each in tree.values()]}
+    if isinstance(tree, tuple):
+        return {"type": "builtins.tuple", "context": "null", "children_spec": [tree_spec(each) for each in tree]}
+    return {"type": None, "context": None, "children_spec": []}
+
+
 class Graph:
     """The calls of a program, or of a graph inside one."""
 
@@ -113,6 +122,7 @@ class Export(Graph):
         self.lists = {"weights": {}, "constants": {}}
         self.ranges = {}
         self.changed = []
+        self.tree = None
         self.program = {"opset_version": {"aten": 10}, "schema_version": {"major": 8, "minor": 17}, "verifiers": ["TRAINING"],
                         "torch_version": "2.11.0", "guards_code": []}
         self.words = {"archive_format": "pt2", "archive_version": "0", "byteorder": "little"}
@@ -162,8 +172,15 @@ class Export(Graph):
         inner = Raw({"as_graph": {"name": "submod", "graph": graph.json(*results)}})
         return self.call(target, results=len(results), like=[*words, inner, *arguments])
 
+    def calls_of_modules(self):
+        """The tree of forward()'s results, if `tree` gives it: dictionaries and tuples of anything."""
+        if self.tree is None:
+            return []
+        return [{"fqn": "", "signature": {"inputs": [], "outputs": [], "in_spec": "", "out_spec": json.dumps([1, tree_spec(self.tree)]),
+                                          "forward_arg_names": []}}]
+
     def text(self, *results):
-        module = {"graph": self.json(*results), "module_call_graph": [], "metadata": {}, "treespec_namedtuple_fields": {},
+        module = {"graph": self.json(*results), "module_call_graph": self.calls_of_modules(), "metadata": {}, "treespec_namedtuple_fields": {},
                   "signature": {"input_specs": self.specs,
                                 "output_specs": [*self.changed, *({"user_output": {"arg": argument(each)}} for each in results)]}}
         return json.dumps({"graph_module": module, "range_constraints": self.ranges, **self.program})

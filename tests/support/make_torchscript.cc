@@ -77,6 +77,25 @@ def forward(self, x):
   return module;
 }
 
+/// Tokens with a mask and, perhaps, weights: the mean of the embeddings that count, a linear head; returns a
+/// dictionary.
+Module masked() {
+  Module module("Masked");
+  add_parameter(module, "table", {32, 16});
+  module.register_module("head", linear(16, 4));
+  module.define(R"(
+def forward(self, ids, mask, bias: Optional[Tensor]=None):
+  h = torch.embedding(self.table, ids)
+  m = mask.to(6).unsqueeze(2)
+  h = torch.sum(h * m, [1]) / torch.sum(m, [1])
+  y = self.head.forward(h)
+  if bias is not None:
+    y = y + bias
+  return {"pooled": h, "logits": y}
+)");
+  return module;
+}
+
 Module body(const std::string& statements) {
   Module module("Body");
   module.register_module("fc", linear(784, 10));
@@ -121,6 +140,7 @@ int main(int argc, char** argv) {
       {"scaled", [] { return mlp("torch.relu(x * 0.5 + 1)"); }},
       {"cnn", cnn},
       {"language", language},
+      {"masked", masked},
       {"in_place", [] { return body("  y[:, 0] = 2.0\n  y.mul_(3)"); }},
       {"nonzero", [] { return body("  y = torch.nonzero(y).float()"); }},
       {"item", [] { return body("  y = y * float(y.sum())"); }},

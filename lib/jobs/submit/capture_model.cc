@@ -75,7 +75,8 @@ Result<std::vector<BatchField>> batch_fields(const SubmitOptions& options, const
     BatchField& each = out.emplace_back(BatchField{name, field.sample_shape});
     each.shape.insert(each.shape.begin(), recipe.batch);
     each.dtype = usual_type(name, field.dtype, recipe);
-    if (name == "x" && program::is_model_spec(model)) DGX_TRY(each.dtype, built_in_type(model));
+    if (name != "x" || !program::is_model_spec(model)) continue;
+    DGX_TRY(each.dtype, built_in_type(model));
   }
   DGX_CHECK(set_types(options.input, out));
   return out;
@@ -89,7 +90,7 @@ Status check_options(const SubmitOptions& options, const std::string& model, con
                        fmt::format("say --loss output={}", printable(*options.model_output)));
   if (!program::is_model_spec(model)) return {};
   const std::pair<const char*, bool> of_files[] = {{"--eval-model", options.evaluation_model.has_value()},
-                                                   {"--inputs", options.inputs.has_value()},
+                                                   {"--inputs", !options.inputs.empty()},
                                                    {"--model-output", options.model_output.has_value()},
                                                    {"--loss output", is_inside}};
   for (const auto& [name, is_given] : of_files) {
@@ -154,7 +155,7 @@ Result<CapturedModel> capture_model(const SubmitOptions& options, const std::str
   CaptureRequest request;
   request.model = model;
   DGX_TRY(request.fields, batch_fields(options, model, recipe));
-  if (options.inputs) DGX_TRY(request.inputs, lowering::parse_input_map(*options.inputs));
+  DGX_TRY(request.inputs, lowering::parse_input_map(options.inputs));
   const bool is_inside = recipe.loss.kind == program::LossKind::kOutput;
   request.loss_takes_y = !is_inside;
   request.output = is_inside ? recipe.loss.output : options.model_output.value_or("");

@@ -21,7 +21,7 @@ std::string first_difference(const manifest::Task& found, const manifest::Task& 
       {"--policy", found.policy == made.policy},
       {"--ledger", found.ledger == made.ledger},
       {"--price", found.price == made.price},
-      {"--model or --input", found.program == made.program},
+      {"--model, --inputs or --input", found.program == made.program},
       {"--model or --eval-model", found.evaluation == made.evaluation},
       {"--model or --init", found.initial == made.initial},
       {"--max-milliseconds", found.caps == made.caps},

@@ -34,9 +34,10 @@ TEST_CASE("a model spec that is wrong is refused") {
 }
 
 TEST_CASE("a loss spec survives JSON") {
-  for (const char* text : {"mse", "cross-entropy", "cross-entropy:label-smoothing=0.1",
-                           "cross-entropy:ignore=255", "cross-entropy:ignore=-100,weights=1/2/0.5",
-                           "cross-entropy:label-smoothing=1,ignore=0,weights=0/1"}) {
+  for (const char* text :
+       {"mse", "cross-entropy", "cross-entropy:label-smoothing=0.1", "cross-entropy:ignore=255",
+        "cross-entropy:ignore=-100,weights=1/2/0.5", "cross-entropy:label-smoothing=1,ignore=0,weights=0/1",
+        "output", "output=loss", "output=0.1"}) {
     INFO(text);
     const auto spec = parse_loss_spec(text);
     REQUIRE(spec.ok());
@@ -45,6 +46,8 @@ TEST_CASE("a loss spec survives JSON") {
     CHECK(*again == *spec);
   }
   CHECK(to_json(*parse_loss_spec("mse")).dump() == R"("mse")");
+  CHECK(to_json(*parse_loss_spec("output")).dump() == R"("output")");
+  CHECK(to_json(*parse_loss_spec("output=loss")).dump() == R"({"kind":"output","name":"loss"})");
   CHECK(to_json(*parse_loss_spec("cross-entropy:label-smoothing=0")).dump() == R"("cross-entropy")");
   CHECK(to_json(*parse_loss_spec("cross-entropy:ignore=2,weights=0.5/1,label-smoothing=0.5")).dump() ==
         R"({"ignore":2,"kind":"cross-entropy","label_smoothing":"0x1p-1","weights":["0x1p-1","0x1p0"]})");
@@ -57,7 +60,8 @@ TEST_CASE("a loss spec that is wrong is refused") {
        {std::string("hinge"), std::string("mse:ignore=1"), std::string("cross-entropy:weights=1/-1"),
         std::string("cross-entropy:weights=0/0"), std::string("cross-entropy:weights="), many,
         std::string("cross-entropy:label-smoothing=1.5"), std::string("cross-entropy:ignore=x"),
-        std::string("cross-entropy:ignore=1,ignore=2"),
+        std::string("cross-entropy:ignore=1,ignore=2"), std::string("output="), std::string("output=a b"),
+        std::string("output:ignore=1"), "output=" + std::string(129, 'a'),
         std::string("cross-entropy:ignore=9007199254740993")}) {
     INFO(text);
     REQUIRE(!parse_loss_spec(text).ok());
@@ -67,6 +71,8 @@ TEST_CASE("a loss spec that is wrong is refused") {
   for (const char* text :
        {R"("hinge")", R"({"kind":"cross-entropy"})", R"({"ignore":1,"kind":"mse"})",
         R"({"kind":"cross-entropy","label_smoothing":"0x0p0"})", R"({"kind":"cross-entropy","weights":[]})",
+        R"({"kind":"output"})", R"({"kind":"output","name":""})",
+        R"({"ignore":1,"kind":"output","name":"a"})", R"({"kind":"output","name":"\u0007"})",
         R"({"kind":"cross-entropy","weights":[1]})", R"({"ignore":1,"kind":"cross-entropy","more":1})"}) {
     INFO(text);
     CHECK(!loss_from_json(*json::parse_canonical(text), "loss").ok());

@@ -149,7 +149,7 @@ TEST_CASE("a residual network of 20 layers has 19 convolutions and updates its r
     CHECK(graph->buffer_updates.size() == 2 * 19);
     for (const auto& gradient : graph->gradients) CHECK(gradient.has_value());
   }
-  CHECK_THAT(backend().capture({"resnet20:classes=7", {2, 3, 15, 16}, DType::kF32, true}).error().message,
+  CHECK_THAT(backend().capture({"resnet20:classes=7", {{"x", {2, 3, 15, 16}}}}).error().message,
              Catch::Contains("at least 16 by 16"));
 }
 

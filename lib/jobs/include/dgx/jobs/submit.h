@@ -31,9 +31,9 @@ struct SubmitOptions {
   /// The types in which forward() of a model file takes the data: that of x, or FIELD=TYPE,…; types are auto,
   /// bool, f32, i64 and u8.
   std::string input = "auto";
-  std::optional<std::string> inputs;        ///< INPUT=FIELD,…: what the arguments of forward() take
+  std::string inputs;  ///< INPUT=FIELD,…: what the arguments of forward() take; may be empty
   std::optional<std::string> model_output;  ///< which of several outputs of forward() counts
-  std::optional<std::string> init;  ///< a run, a checkpoint bundle or a .safetensors file
+  std::optional<std::string> init;          ///< a run, a checkpoint bundle or a .safetensors file
   std::optional<std::string> parent;
   std::string numerics = "exact";
   std::optional<std::string> policy;

@@ -92,9 +92,9 @@ struct BatchField {
 struct CaptureRequest {
   std::string model;               ///< "mlp:784-256-128-10", or a file
   std::vector<BatchField> fields;  ///< the dataset's
-  InputMap inputs;                 ///< the fields of some arguments, as the user gave them
+  InputMap inputs = {};            ///< the fields of some arguments, as the user gave them
   bool loss_takes_y = true;        ///< the field y may be without an input
-  std::string output;              ///< which of several results (ends.h); empty: the only one
+  std::string output = {};         ///< which of several results (ends.h); empty: the only one
   bool training = true;            ///< false: evaluation mode, forward only
 };
 
