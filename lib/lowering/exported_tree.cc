@@ -9,6 +9,7 @@ namespace {
 
 constexpr int kMaxDepth = 64;
 constexpr std::size_t kMaxBytes = std::size_t{1} << 20;
+constexpr std::size_t kMaxPathBytes = 1024;  // every leaf has its own
 
 std::string joined(const std::string& before, const std::string& part) {
   return before.empty() ? part : before + "." + part;
@@ -31,6 +32,8 @@ std::vector<std::string> keys_of(const Document& context, std::size_t count) {
 
 Status add_leaves(const Document& node, const Place& place, const ModelResult& path,
                   std::vector<ModelResult>& out) {
+  if (path.keys.size() > kMaxPathBytes)
+    return place.error(fmt::format("a path has more than {} bytes", kMaxPathBytes));
   DGX_TRY(const Document* const type, member_of(node, "type", place));
   if (type->is_null()) return out.push_back(path), Status();
   DGX_TRY(const Document* const context, member_of(node, "context", place));

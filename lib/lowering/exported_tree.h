@@ -13,7 +13,7 @@ namespace dgx::lowering {
 /// whose context lists as many keys as it has children is a dictionary, whatever its type is called; any
 /// other node has positions alone.
 ///
-/// kMalformed for any other text.
+/// kMalformed for any other text, one of more than 1 MiB, and a path of more than 1024 bytes.
 [[nodiscard]] Result<std::vector<ModelResult>> leaves_of_tree(std::string_view text);
 
 }  // namespace dgx::lowering

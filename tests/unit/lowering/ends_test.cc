@@ -85,6 +85,9 @@ TEST_CASE("a tree of results is read from PyTorch's text") {
       tree(R"({"type":"other","context":"[\"a\"]","children_spec":[)" + leaf + "," + leaf + "]}");
   REQUIRE(odd.ok());
   CHECK((*odd)[1].keys == "1");
+  const std::string long_key =
+      R"({"type":"d","context":"[\")" + std::string(1025, 'k') + R"(\"]","children_spec":[)";
+  CHECK_FALSE(tree(long_key + leaf + "]}").ok());
   std::string deep(70, '[');
   for (const std::string& text : {std::string("[]"), std::string("[1]"), std::string("{}"),
                                   std::string("[1, 2]"), std::string(R"([1, {"type":"a"}])"), deep,

@@ -199,12 +199,12 @@ TEST_CASE("a recipe that does not fit the model is refused") {
   auto wrong_batch = recipe_for(4, 7, "sgd:lr=0.1");
   auto wrong_sample = recipe_for(5, 8, "sgd:lr=0.1");
   auto float_labels = recipe_for(4, 8, "sgd:lr=0.1");
-  float_labels.y = {DType::kF32, {}};
+  float_labels.fields["y"] = {DType::kF32, {}};
   auto many_labels = recipe_for(4, 8, "sgd:lr=0.1");
-  many_labels.y = {DType::kU8, {2}};
+  many_labels.fields["y"] = {DType::kU8, {2}};
   auto integer_target = recipe_for(4, 8, "sgd:lr=0.1");
   integer_target.loss = LossKind::kMeanSquaredError;
-  integer_target.y = {DType::kI64, {2}};
+  integer_target.fields["y"] = {DType::kI64, {2}};
   for (const auto& recipe : {wrong_batch, wrong_sample, float_labels, many_labels, integer_target}) {
     const auto program = lower_training_step(graph, recipe);
     REQUIRE(!program.ok());
