@@ -70,7 +70,7 @@ void declare_source(cli::Command& command, jobs::TextSource& source) {
   command.required("--context", "N", source.context, "tokens per sample");
 }
 
-/// What --field takes: a name, and where the source has the field.
+/// The form of the value of --field: a name, and where the source has the field.
 std::string field_value(const auto&) { return "NAME=FILE"; }
 std::string field_value(const jobs::NpzSource&) { return "NAME=NAME"; }
 std::string field_value(const jobs::SafetensorsSource&) { return "NAME=NAME"; }

@@ -27,7 +27,7 @@ struct Wanted {
   int threads = 1;
 };
 
-/// What a source has: its fields, and names of the classes, if it has any.
+/// A source's fields, and names of the classes, if it has any.
 struct Contents {
   bundle::FieldNumbers fields;
   std::vector<std::string> classes = {};

@@ -93,6 +93,35 @@ TEST_CASE("a device traces and makes faults by the CPU, and goes on from there",
   require_same(executor->state().value(), (*reference)->state().value(), "a step after a fault");
 }
 
+TEST_CASE("a field is found by its name, whatever it is", "[device]") {
+  const Network network;
+  const Samples data(network);
+  auto program = *network.step_program();
+  for (const kernels::ValueIndex v : program.values.indices()) {
+    kernels::Source& source = program.values[v].source;
+    if (source.kind == kernels::Source::Kind::kBatch && source.name == "y") source.name = "mask";
+  }
+  const auto masked = std::make_shared<const program::Program>(program);
+  auto inputs = test::step_inputs(network, data);
+  CHECK_FALSE(ExactExecutor::create(masked, inputs, 1).ok());
+  CHECK_FALSE(DeviceExecutor::create(masked, inputs, test::emulated_device(), 1).ok());
+  inputs.fields["mask"] = inputs.fields["y"];
+  Tensor other = data.y;
+  for (auto& byte : other.bytes()) byte = 0;
+  inputs.fields["y"] = other.view();
+  const auto on_device = DeviceExecutor::create(masked, inputs, test::emulated_device(), 1);
+  const auto on_cpu = ExactExecutor::create(masked, inputs, 1);
+  const auto reference = ExactExecutor::create(network.step_program(), test::step_inputs(network, data), 1);
+  REQUIRE((on_device.ok() && on_cpu.ok() && reference.ok()));
+  for (exec::StepExecutor* each :
+       std::initializer_list<StepExecutor*>{on_device->get(), on_cpu->get(), reference->get()}) {
+    REQUIRE(each->load(start_of(network)).ok());
+    for (int s = 0; s < 3; ++s) REQUIRE(each->step().ok());
+  }
+  require_same((*on_device)->state().value(), (*reference)->state().value(), "on the device");
+  require_same((*on_cpu)->state().value(), (*reference)->state().value(), "on the CPU");
+}
+
 TEST_CASE("a device goes back when it is told to, and reads rows from a file", "[device]") {
   const Network network;
   const Samples data(network);
@@ -100,7 +129,7 @@ TEST_CASE("a device goes back when it is told to, and reads rows from a file", "
   REQUIRE(x.ok());
   std::ranges::copy(data.x.bytes(), x->bytes().begin());
   auto inputs = test::step_inputs(network, data);
-  inputs.x = x->view();
+  inputs.fields["x"] = x->view();
   const auto executor = DeviceExecutor::create(network.step_program(), inputs, test::emulated_device(), 1);
   REQUIRE(executor.ok());
   REQUIRE((*executor)->load(start_of(network)).ok());

@@ -265,7 +265,7 @@ TEST_CASE("a trace shows the one NaN, whichever the processor makes") {
   const auto values = test::run_program(*program, start, {});
   const Tensor sample(DType::kF32, {1});
   test::with_every_instruction_set([&](auto set) {
-    const auto executor = ExactExecutor::create(program, {{}, 1, 1, sample.view(), sample.view()}, 2);
+    const auto executor = ExactExecutor::create(program, {{}, 1, 1, {{"x", sample.view()}}}, 2);
     REQUIRE(executor.ok());
     REQUIRE((*executor)->load(start).ok());
     const auto visit = [&](kernels::ValueIndex v, const TensorView& view) -> Status {
@@ -437,7 +437,7 @@ TEST_CASE("a dataset or state of other shapes is refused") {
   wider.sizes[0] = 8;
   const Samples other(wider);
   auto inputs = test::step_inputs(network, data);
-  inputs.x = other.x.view();
+  inputs.fields["x"] = other.x.view();
   auto executor = ExactExecutor::create(program, inputs, 1);
   REQUIRE_FALSE(executor.ok());
   CHECK(executor.error().message.find("batch x") != std::string::npos);

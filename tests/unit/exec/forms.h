@@ -85,7 +85,7 @@ inline std::string check_form(const std::vector<FormInput>& inputs, const std::v
       if (!evaluator.ok()) FAIL(evaluator.error().message);
       REQUIRE((*evaluator)->load(state).ok());
       for (int repeat = 0; repeat < 2; ++repeat) {
-        REQUIRE((*evaluator)->run(TensorView{}, TensorView{}).ok());
+        REQUIRE((*evaluator)->run({}).ok());
         explained = (*evaluator)->explain();
         INFO(explained << lines.back() << "\n"
                        << name_of(set) << ", " << threads << " threads, seed " << seed);

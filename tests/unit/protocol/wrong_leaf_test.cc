@@ -12,10 +12,10 @@ using namespace dgx::protocol;
 namespace {
 
 /// Samples of 256 bytes, 37 of them: nine full leaves and a partial one.
-Scene batch_scene() {
+Scene batch_scene(const std::string& field = "x") {
   Sketch s;
   const int w = s.state("model/w", "f32", {64});
-  s.input("batch x", "f32", {2, 64});
+  s.input("batch " + field, "f32", {2, 64});
   s.next(w, s.add({"map", {64}, {"0[i0]", "1[0,i0]", "1[1,i0]"}, {"add x0 x1", "mul t0 x2"}}));
   return scene_of("batch", s.finish(), 2, 2, 7);
 }
@@ -42,12 +42,13 @@ Game at_batch(const Scene& scene, TinyParty& honest) {
 }  // namespace
 
 TEST_CASE("A true opening of another leaf of the dataset convicts nobody") {
-  const Scene scene = batch_scene();
+  const std::string field = GENERATE("x", "mask");
+  const Scene scene = batch_scene(field);
   TinyParty honest(scene);
   const Game before = at_batch(scene, honest);
   int others = 0;
   for (std::int64_t element = 0; element < 37 * 64; element += 256) {
-    const auto data = honest.data("x", element);
+    const auto data = honest.data(field, element);
     REQUIRE(data.ok());
     for (const std::int64_t index : {0, 1, 63, 64, 127}) {
       Game game = before;
@@ -61,6 +62,21 @@ TEST_CASE("A true opening of another leaf of the dataset convicts nobody") {
   CHECK(others >= 35);
 }
 
+TEST_CASE("A true opening of another field convicts nobody") {
+  const Scene scene = batch_scene("mask");
+  TinyParty honest(scene);
+  const Game before = at_batch(scene, honest);
+  for (const char* field : {"x", "y"}) {
+    const auto data = honest.data(field, 0);
+    REQUIRE(data.ok());
+    Game game = before;
+    REQUIRE(game.apply(move_of(game, Side::kChallenger, print_message(InputClaim{0, *data}))).ok());
+    REQUIRE(game.decision());
+    CHECK(!game.decision()->falls);
+    CHECK(game.decision()->words.find("opens another field") != std::string::npos);
+  }
+}
+
 TEST_CASE("A batch's element is the dataset's only in the dataset's shape and type") {
   const Scene scene = batch_scene();
   const kernels::Primitive& line = scene.program.values[kernels::ValueIndex{1}];
@@ -71,5 +87,8 @@ TEST_CASE("A batch's element is the dataset's only in the dataset's shape and ty
   CHECK_FALSE(dataset_element(scene.task.body, 0, other, 3).ok());
   other = line;
   other.dtype = line.dtype == DType::kU8 ? DType::kF32 : DType::kU8;
+  CHECK_FALSE(dataset_element(scene.task.body, 0, other, 3).ok());
+  other = line;
+  other.source.name = "mask";
   CHECK_FALSE(dataset_element(scene.task.body, 0, other, 3).ok());
 }

@@ -31,7 +31,7 @@ struct Affine {
   bool operator==(const Affine&) const = default;
 };
 
-/// What a dataset has of every sample under one name.
+/// A named tensor of a dataset, with a row for every sample.
 struct Field {
   BulkTensor numbers;  ///< [samples, …]
   /// Present exactly for i64 and u8, and then exact.
