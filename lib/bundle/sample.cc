@@ -67,9 +67,9 @@ Result<SampleWriter> SampleWriter::create(AtomicFile target, const SampleHeader&
 }
 
 Result<SampleWriter> SampleWriter::create(const std::string& path, const SampleHeader& header,
-                                          Clobber clobber, Effort effort) {
+                                          Clobber clobber, Effort effort, Constants constants) {
   DGX_TRY(AtomicFile target, AtomicFile::create(path, clobber));
-  return create(std::move(target), header, effort);
+  return create(std::move(target), header, effort, std::move(constants));
 }
 
 Status SampleWriter::add(const SampleSegment& segment, const State& start, const StateDigests& digests) {

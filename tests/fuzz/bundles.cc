@@ -121,11 +121,11 @@ void write_seeds() {
   auto adapter = RunWriter::create(path("adapter"), {digest("task"), digest("program"), 4, ""}, {}, start,
                                    start_digests, kEffort, {}, constant);
   ok = ok && adapter.ok();
-  scratch().write(std::string(constants_path("", constant.digest)).substr(1),
-                  Scratch::read(constants_path(path("adapter"), constant.digest)));
+  fuzz::scratch().write(std::string(constants_path("", constant.digest)).substr(1),
+                        fuzz::Scratch::read(constants_path(path("adapter"), constant.digest)));
   ok = ok && write_state(path("left"), start, start_digests, constant, Clobber::kReplace, kEffort).ok();
-  auto shared = SampleWriter::create(*AtomicFile::create(path("shared"), Clobber::kReplace),
-                                     {digest("task"), digest("proof"), 5}, kEffort, constant);
+  auto shared = SampleWriter::create(path("shared"), {digest("task"), digest("proof"), 5}, Clobber::kReplace,
+                                     kEffort, constant);
   ok = ok && shared->add({2, start_digests.state, {digest("a")}}, start, start_digests).ok() &&
        shared->commit().ok();
   Trace trace{digest("task"), 0, 0, {start_digests.state, end_digests.state}, {}, {}};

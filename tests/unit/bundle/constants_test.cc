@@ -127,8 +127,7 @@ TEST_CASE("a killed call may have left the constant entries, and nobody else") {
 
 Result<SampleReader> sample_of(const std::string& path, const Constants& constants,
                                const std::vector<State>& states) {
-  DGX_TRY(AtomicFile target, AtomicFile::create(path, Clobber::kReplace));
-  DGX_TRY(SampleWriter writer, SampleWriter::create(std::move(target), {{}, {}, 100}, {}, constants));
+  DGX_TRY(SampleWriter writer, SampleWriter::create(path, {{}, {}, 100}, Clobber::kReplace, {}, constants));
   for (std::size_t i = 0; i < states.size(); ++i) {
     DGX_TRY(const StateDigests digests, digests_of(states[i]));
     DGX_CHECK(writer.add({static_cast<std::int64_t>(i), digests.state, {}}, states[i], digests));
@@ -166,8 +165,8 @@ TEST_CASE("constant entries that lie are refused") {
     const Digest honest = digests.state;
     State wrong = states[0];
     wrong[0].tensor.as<float>()[5] += 1;
-    AtomicFile target = *AtomicFile::create(folder / "s.h5", Clobber::kReplace);
-    auto writer = SampleWriter::create(std::move(target), {{}, {}, 100}, {}, frozen(states[0]));
+    auto writer =
+        SampleWriter::create(folder / "s.h5", {{}, {}, 100}, Clobber::kReplace, {}, frozen(states[0]));
     REQUIRE(writer->add({0, honest, {}}, wrong, digests).ok());
     REQUIRE(writer->commit().ok());
     const auto start = SampleReader::open(folder / "s.h5")->start(0);
@@ -177,8 +176,8 @@ TEST_CASE("constant entries that lie are refused") {
   SECTION("an entry that is missing") {
     State less = states[1];
     less.erase(less.begin() + 2);
-    AtomicFile target = *AtomicFile::create(folder / "s.h5", Clobber::kReplace);
-    auto writer = SampleWriter::create(std::move(target), {{}, {}, 100}, {}, frozen(states[0], {"model/a"}));
+    auto writer = SampleWriter::create(folder / "s.h5", {{}, {}, 100}, Clobber::kReplace, {},
+                                       frozen(states[0], {"model/a"}));
     REQUIRE(writer->add({0, digests_of(states[0])->state, {}}, states[0], *digests_of(states[0])).ok());
     REQUIRE(writer->add({1, digests_of(states[1])->state, {}}, less, *digests_of(less)).ok());
     REQUIRE(writer->commit().ok());

@@ -37,7 +37,8 @@ class SampleWriter {
                                                    Effort effort = {}, Constants constants = {});
   /// To a target that was not created before the work. Errors of AtomicFile::create, kIo.
   [[nodiscard]] static Result<SampleWriter> create(const std::string& path, const SampleHeader& header,
-                                                   Clobber clobber, Effort effort = {});
+                                                   Clobber clobber, Effort effort = {},
+                                                   Constants constants = {});
   SampleWriter(SampleWriter&&) noexcept;
   SampleWriter& operator=(SampleWriter&&) = delete;
   ~SampleWriter();
