@@ -25,11 +25,14 @@ void declare_task(cli::Command& command, jobs::SubmitOptions& options, cli::Need
   command.option("--eval-model", "FILE.pt2", options.evaluation_model,
                  "the same model, exported after model.eval(): how it computes in evaluation");
   add("--loss", "LOSS", options.loss,
-      "cross-entropy[:label-smoothing=0.1,ignore=255,weights=1/2/0.5], mse, or output[=NAME], the model's "
-      "own");
-  command.suggest({"cross-entropy", "mse", "output"});
-  add("--optimizer", "SPEC", options.optimizer, "sgd:lr=0.1,momentum=0.9 | adam:lr=1e-3 | adamw:lr=3e-4");
-  command.suggest({"sgd:lr=0.1,momentum=0.9", "adam:lr=1e-3", "adamw:lr=3e-4"});
+      "cross-entropy[:label-smoothing=0.1,ignore=255,weights=1/2/0.5] | bce[:pos-weights=1/2.5] | mse | l1 | "
+      "huber[:delta=1] | output[=NAME], the model's own");
+  command.suggest({"cross-entropy", "bce", "mse", "l1", "huber", "output"});
+  add("--optimizer", "SPEC", options.optimizer,
+      "sgd:lr=0.1,momentum=0.9 | adam:lr=1e-3 | adamw:lr=3e-4 | lion:lr=1e-4 | rmsprop:lr=1e-2 | "
+      "adagrad:lr=1e-2");
+  command.suggest({"sgd:lr=0.1,momentum=0.9", "adam:lr=1e-3", "adamw:lr=3e-4", "lion:lr=1e-4",
+                   "rmsprop:lr=1e-2", "adagrad:lr=1e-2"});
   add("--batch", "N", options.batch, "samples per step");
   command.option("--epochs", "N", options.epochs, "passes over the data");
   command.option("--steps", "N", options.steps, "number of steps, instead of epochs");
@@ -37,7 +40,8 @@ void declare_task(cli::Command& command, jobs::SubmitOptions& options, cli::Need
                                : command.at_most_one({"--epochs", "--steps"});
   command.option("--seed", "N", options.seed, "seed of initial weights and data order");
   command.option("--schedule", "SPEC", options.schedule,
-                 "constant | step:every=30,gamma=0.1 | cosine:warmup=100,min=0 | linear:warmup=100");
+                 "constant | step:every=30,gamma=0.1 | cosine:warmup=5%,min=0 | linear:warmup=100 | "
+                 "polynomial:power=2 | inverse-sqrt:warmup=100 | wsd:decay=10% | one-cycle:up=0.3");
   command.option("--clip-norm", "X", options.clip_norm, "bound on the gradients' global norm");
   command.option("--checkpoint-every", "N", options.checkpoint_every,
                  "steps per segment (default: at least 100 segments, if that adds at most 1 % to the work)");

@@ -9,7 +9,7 @@ namespace dgx::lowering {
 /// The loss of a batch, written as primitives from the model's output and y.
 struct LossForms {
   TensorForm per_sample;  ///< f32 [batch]: the mean over a sample's targets; with `counted` their sum
-  std::optional<TensorForm> correct;  ///< i64 [batch], cross entropy: targets whose largest output is y's
+  std::optional<TensorForm> correct;  ///< i64 [batch], cross entropy and bce: targets that the output meets
   std::optional<TensorForm> counted;  ///< i64 [batch], if targets can be ignored: those that are not
   TensorForm mean;                    ///< f32 []
   TensorForm gradient;                ///< the mean's gradient: f32, the output's shape

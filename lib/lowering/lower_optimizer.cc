@@ -12,19 +12,23 @@ using program::OptimizerSpec;
 
 namespace {
 
-constexpr const char* kMinusRate = "-lr";
 constexpr const char* kAdamRate = "lr/(1-b1^t)";
 constexpr const char* kAdamScale = "1/sqrt(1-b2^t)";
-constexpr const char* kDecay = "1-lr*wd";
 
 std::vector<std::string> schedule_names(const OptimizerSpec& spec) {
-  if (spec.kind == OptimizerSpec::Kind::kSgd) return {kMinusRate};
-  if (spec.kind == OptimizerSpec::Kind::kAdam || spec.weight_decay == 0) return {kAdamRate, kAdamScale};
-  return {kAdamRate, kAdamScale, kDecay};
-}
-
-TensorForm form_at(const Builder& builder, ValueIndex value) {
-  return value_form(value, builder.values()[value].dtype, builder.values()[value].shape);
+  const bool shrinks = spec.weight_decay != 0;
+  switch (spec.kind) {
+    case OptimizerSpec::Kind::kSgd:
+    case OptimizerSpec::Kind::kRmsProp: return {kMinusRate};
+    case OptimizerSpec::Kind::kAdagrad: return {spec.rate_decay == 0 ? kMinusRate : kMinusDecayedRate};
+    case OptimizerSpec::Kind::kAdam: return {kAdamRate, kAdamScale};
+    case OptimizerSpec::Kind::kAdamW:
+      return shrinks ? std::vector<std::string>{kAdamRate, kAdamScale, kDecay}
+                     : std::vector<std::string>{kAdamRate, kAdamScale};
+    case OptimizerSpec::Kind::kLion:
+      return shrinks ? std::vector<std::string>{kMinusRate, kDecay} : std::vector<std::string>{kMinusRate};
+  }
+  return {};
 }
 
 TensorForm sum_of_squares(Builder& builder, const TensorForm& gradient) {
@@ -50,6 +54,10 @@ TensorForm total_of(Builder& builder, const std::vector<TensorForm>& scalars) {
 
 }  // namespace
 
+TensorForm form_at(const Builder& builder, ValueIndex value) {
+  return value_form(value, builder.values()[value].dtype, builder.values()[value].shape);
+}
+
 OptimizerLowering::OptimizerLowering(Builder& builder, const OptimizerSpec& spec)
     : builder_(builder), spec_(spec), names_(schedule_names(spec)), schedule_(builder.schedule(names_)) {}
 
@@ -68,7 +76,14 @@ Expression OptimizerLowering::decayed(LineWriter& line, const TensorForm& gradie
 
 void OptimizerLowering::update(const std::string& name, ValueIndex state, const TensorForm& gradient) {
   const TensorForm fitting = reshaped(builder_, "gradient " + name, gradient, builder_.values()[state].shape);
-  spec_.kind == OptimizerSpec::Kind::kSgd ? sgd(name, state, fitting) : adam(name, state, fitting);
+  switch (spec_.kind) {
+    case OptimizerSpec::Kind::kSgd: return sgd(name, state, fitting);
+    case OptimizerSpec::Kind::kAdam:
+    case OptimizerSpec::Kind::kAdamW: return adam(name, state, fitting);
+    case OptimizerSpec::Kind::kLion: return lion(name, state, fitting);
+    case OptimizerSpec::Kind::kRmsProp: return rmsprop(name, state, fitting);
+    case OptimizerSpec::Kind::kAdagrad: return adagrad(name, state, fitting);
+  }
 }
 
 /// d = g + wd·p; b' = μ·b + d; u = b', or d + μ·b' (Nesterov); p' = p − lr·u.

@@ -8,6 +8,14 @@
 
 namespace dgx::lowering {
 
+/// Names of scheduled scalars (dgx-numerics(7), "Schedules").
+inline constexpr const char* kMinusRate = "-lr";
+inline constexpr const char* kMinusDecayedRate = "-lr/(1+s*ld)";
+inline constexpr const char* kDecay = "1-lr*wd";
+
+/// All of a value of the program.
+[[nodiscard]] TensorForm form_at(const Builder& builder, kernels::ValueIndex value);
+
 /// Writes the updates of parameters, one after another (dgx-lowerings(7), "Optimisers"). The step's scheduled
 /// scalars come from one vector.
 class OptimizerLowering {
@@ -21,6 +29,9 @@ class OptimizerLowering {
  private:
   void sgd(const std::string& name, kernels::ValueIndex state, const TensorForm& gradient);
   void adam(const std::string& name, kernels::ValueIndex state, const TensorForm& gradient);
+  void lion(const std::string& name, kernels::ValueIndex state, const TensorForm& gradient);
+  void rmsprop(const std::string& name, kernels::ValueIndex state, const TensorForm& gradient);
+  void adagrad(const std::string& name, kernels::ValueIndex state, const TensorForm& gradient);
   Expression scheduled(LineWriter& line, const std::string& name) const;
   Expression decayed(LineWriter& line, const TensorForm& gradient, const TensorForm& parameter) const;
 

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "dgx/program/specs.h"
 #include "spec_text.h"
@@ -10,11 +11,18 @@ namespace {
 
 constexpr std::int64_t kMostInteger = std::int64_t{1} << 53;
 
+constexpr double kLeastDelta = 1e-30;
+constexpr std::pair<LossKind, std::string_view> kLosses[] = {{LossKind::kCrossEntropy, "cross-entropy"},
+                                                             {LossKind::kBinaryCrossEntropy, "bce"},
+                                                             {LossKind::kMeanSquaredError, "mse"},
+                                                             {LossKind::kHuber, "huber"},
+                                                             {LossKind::kL1, "l1"},
+                                                             {LossKind::kOutput, "output"}};
+
 std::optional<LossKind> loss_kind(std::string_view name) {
-  for (const auto kind : {LossKind::kCrossEntropy, LossKind::kMeanSquaredError, LossKind::kOutput}) {
-    if (name == name_of(kind)) return kind;
-  }
-  return std::nullopt;
+  const auto* const found = std::ranges::find(kLosses, name, &std::pair<LossKind, std::string_view>::second);
+  if (found == std::end(kLosses)) return std::nullopt;
+  return found->first;
 }
 
 Result<std::vector<double>> parse_weights(std::string_view text) {
@@ -28,15 +36,17 @@ Result<std::vector<double>> parse_weights(std::string_view text) {
   }
 }
 
-Status check_weights(const std::vector<double>& weights) {
-  if (weights.empty()) return {};
+/// Checks weights, of which there is at least one. Of classes one must be above 0, else the mean divides by
+/// 0.
+Status check_weights(const std::vector<double>& weights, LossKind kind) {
   if (weights.size() > kMaxClassWeights)
     return usage_error(fmt::format("{} class weights, at most {} allowed", weights.size(), kMaxClassWeights));
   const auto bad =
       std::find_if(weights.begin(), weights.end(), [](double w) { return !(w >= 0 && w <= kMostNumber); });
   if (bad != weights.end())
     return usage_error(fmt::format("the weight of class {} is out of range", bad - weights.begin()));
-  if (std::all_of(weights.begin(), weights.end(), [](double w) { return w == 0; }))
+  if (kind == LossKind::kCrossEntropy &&
+      std::all_of(weights.begin(), weights.end(), [](double w) { return w == 0; }))
     return usage_error("no class has a weight above 0");
   return {};
 }
@@ -65,38 +75,55 @@ Result<LossSpec> output_from_json(json::Fields& in) {
   return spec;
 }
 
+void read_weights(SpecReader& in, std::string_view key, LossSpec& spec) {
+  const auto list = in.text(key);
+  if (!list) return;
+  auto weights = parse_weights(*list);
+  const Status fit = weights ? check_weights(*weights, spec.kind) : Status(std::move(weights).error());
+  if (!fit) return in.fail(fmt::format("{}: {}", key, fit.error().message));
+  spec.weights = *weights;
+}
+
+void read_weights(json::Fields& in, std::string_view key, LossSpec& spec) {
+  if (!in.has(key)) return;
+  const json::Array& list = in.array(key, kMaxClassWeights);
+  if (list.empty()) in.fail(key, "is empty, the default, and must be left out");
+  for (const json::Value& item : list) {
+    const std::string* text = item.as_string();
+    auto weight = parse_hex_double(text ? *text : "");
+    if (!weight) in.fail(key, weight.error().message);
+    spec.weights.push_back(weight ? *weight : 1.0);
+  }
+  if (list.empty()) return;
+  if (const Status fit = check_weights(spec.weights, spec.kind); !fit) in.fail(key, fit.error().message);
+}
+
 }  // namespace
 
 std::string_view name_of(LossKind loss) {
-  switch (loss) {
-    case LossKind::kCrossEntropy: return "cross-entropy";
-    case LossKind::kMeanSquaredError: return "mse";
-    case LossKind::kOutput: return "output";
-  }
-  return "";
+  return std::ranges::find(kLosses, loss, &std::pair<LossKind, std::string_view>::first)->second;
 }
 
 Result<LossSpec> parse_loss_spec(std::string_view text) {
   if (text.starts_with(kOutputNamed)) return parse_output_loss(text.substr(kOutputNamed.size()));
   SpecReader in(text);
   const auto kind = loss_kind(in.kind());
-  if (!kind)
-    return usage_error(
-        fmt::format("unknown loss '{}'", in.kind()),
-        hint_among(in.kind(), {"cross-entropy", "mse", "output"}, "use cross-entropy, mse or output"));
+  if (!kind) {
+    std::vector<std::string> names;
+    for (const auto& [each, name] : kLosses) names.emplace_back(name);
+    return usage_error(fmt::format("unknown loss '{}'", in.kind()),
+                       hint_among(in.kind(), names, fmt::format("use {}", fmt::join(names, ", "))));
+  }
   LossSpec spec(*kind);
   if (*kind == LossKind::kCrossEntropy) {
     in.number("label-smoothing", spec.label_smoothing, 0.0, 1.0);
     std::int64_t ignored = kMostInteger + 1;
     in.number<std::int64_t>("ignore", ignored, -kMostInteger, kMostInteger);
     if (ignored <= kMostInteger) spec.ignore = ignored;
-    if (const auto list = in.text("weights")) {
-      auto weights = parse_weights(*list);
-      Status fit = weights ? check_weights(*weights) : Status(std::move(weights).error());
-      if (!fit) in.fail(fmt::format("weights: {}", fit.error().message));
-      if (fit) spec.weights = *weights;
-    }
+    read_weights(in, "weights", spec);
   }
+  if (*kind == LossKind::kBinaryCrossEntropy) read_weights(in, "pos-weights", spec);
+  if (*kind == LossKind::kHuber) in.number("delta", spec.delta, kLeastDelta, kMostNumber);
   DGX_CHECK(in.finish());
   return spec;
 }
@@ -109,7 +136,9 @@ json::Value to_json(const LossSpec& spec) {
   if (spec.ignore) out["ignore"] = *spec.ignore;
   json::Array weights;
   for (const double weight : spec.weights) weights.emplace_back(hex_float(weight));
-  if (!weights.empty()) out["weights"] = std::move(weights);
+  const bool is_binary = spec.kind == LossKind::kBinaryCrossEntropy;
+  if (!weights.empty()) out[is_binary ? "pos_weights" : "weights"] = std::move(weights);
+  if (spec.delta != 1) out["delta"] = hex_float(spec.delta);
   if (!spec.output.empty()) out["name"] = spec.output;
   return out;
 }
@@ -121,26 +150,21 @@ Result<LossSpec> loss_from_json(const json::Value& value, const std::string& whe
     return LossSpec(*kind);
   }
   json::Fields in(value, where);
-  const std::string kind = in.string("kind", 64);
-  if (kind == name_of(LossKind::kOutput)) return output_from_json(in);
-  if (kind != name_of(LossKind::kCrossEntropy)) in.fail("kind", "only cross-entropy and output have options");
-  LossSpec spec(LossKind::kCrossEntropy);
-  if (in.has("label_smoothing")) {
-    spec.label_smoothing = read_double(in, "label_smoothing", 0, 1);
-    if (spec.label_smoothing == 0) in.fail("label_smoothing", "is 0, the default, and must be left out");
-  }
-  if (in.has("ignore")) spec.ignore = in.integer("ignore", -kMostInteger, kMostInteger);
-  if (in.has("weights")) {
-    const json::Array& list = in.array("weights", kMaxClassWeights);
-    if (list.empty()) in.fail("weights", "is empty, the default, and must be left out");
-    for (const json::Value& item : list) {
-      const std::string* text = item.as_string();
-      auto weight = parse_hex_double(text ? *text : "");
-      if (!weight) in.fail("weights", weight.error().message);
-      spec.weights.push_back(weight ? *weight : 1.0);
+  const auto kind = loss_kind(in.string("kind", 64));
+  if (kind == LossKind::kOutput) return output_from_json(in);
+  if (!kind) in.fail("kind", "no loss of this name has options");
+  LossSpec spec(kind.value_or(LossKind::kCrossEntropy));
+  if (spec.kind == LossKind::kCrossEntropy) {
+    if (in.has("label_smoothing")) {
+      spec.label_smoothing = read_double(in, "label_smoothing", 0, 1);
+      if (spec.label_smoothing == 0) in.fail("label_smoothing", "is 0, the default, and must be left out");
     }
-    if (const Status fit = check_weights(spec.weights); !fit) in.fail("weights", fit.error().message);
+    if (in.has("ignore")) spec.ignore = in.integer("ignore", -kMostInteger, kMostInteger);
+    read_weights(in, "weights", spec);
   }
+  if (spec.kind == LossKind::kBinaryCrossEntropy) read_weights(in, "pos_weights", spec);
+  if (spec.kind == LossKind::kHuber && in.has("delta"))
+    spec.delta = read_double(in, "delta", kLeastDelta, kMostNumber);
   if (spec.is_plain()) in.fail("kind", "a loss without options must be its name alone");
   DGX_CHECK(in.finish());
   return spec;

@@ -157,6 +157,10 @@ def check_vectors():
         check(inputs.batch_indices(int(case["seed"], 16), case["n"], case["batch"], case["step"]) == case["indices"], f"order {case}")
     for case in vectors["schedule"]:
         check_schedule(case)
+    for case in vectors["rates"]:
+        task = {"steps": case["total"], "optimizer": {"lr": case["lr"], "lr_decay": case["lr_decay"]}, "schedule": case["schedule"]}
+        for name, wanted in (("lr", case["rates"]), ("-lr/(1+s*ld)", case["decayed"])):
+            check([bits(inputs.scalar(task, name, step)) for step in case["steps"]] == wanted, f"{name} of {case}")
 
 
 def check_order():
@@ -203,6 +207,15 @@ def check_rates(text):
     for step in (0, 500):
         shown = re.search(rf"^ +step {step}: +(0x.*)$", text, re.M)[1].split()
         check(["0x" + bits(inputs.scalar(task, name, step)) for name in names] == shown, f"schedule on the page, step {step}")
+    steps = [int(step) for step in re.search(r"the rate at steps ([\d, ]+)$", text, re.M)[1].split(", ")]
+    lines = re.findall(r"^ {4}([a-z-]+):(\S+) {2,}(0x[0-9a-fx ]+)$", text, re.M)
+    check(len(lines) == 5, f"{len(lines)} schedules on the page")
+    for kind, fields, shown in lines:
+        schedule = {"kind": kind, "warmup": 0}
+        for key, _, value in (field.partition("=") for field in fields.split(",")):
+            schedule[key] = int(value) if key in ("warmup", "decay", "cycles") else float(value).hex()
+        task["schedule"] = schedule
+        check(["0x" + bits(inputs.scalar(task, "lr", step)) for step in steps] == shown.split(), f"{kind} on the page")
 
 
 def entries_of_page():

@@ -156,6 +156,52 @@ def schedules():
                 yield dict(text, step=s, values=scalars(p, s))
 
 
+def fall(x, y, q):
+    a = np.float32(float.fromhex("0x1.921fb54442d18p+1") * q)
+    return y + (x - y) * (0.5 * (1.0 + float(cosine(a))))
+
+
+def later_rate(lr, total, schedule, s):
+    """The rate of step s by a schedule as a task holds it."""
+    kind, w = schedule["kind"], schedule.get("warmup", 0)
+    x = {key: float.fromhex(value) for key, value in schedule.items() if isinstance(value, str) and key != "kind"}
+    if s < w:
+        return lr * ((s + 1) / w)
+    if kind == "inverse-sqrt":
+        return lr / math.sqrt(s / w)
+    if kind == "wsd":
+        start = total - schedule["decay"]
+        return lr if s < start else x["min"] + (lr - x["min"]) * (1.0 - (1.0 if s >= total else (s - start) / schedule["decay"]))
+    if kind == "one-cycle":
+        z = x["up"] * total - 1.0
+        if s <= z:
+            return fall(x["start"], lr, s / z)
+        return fall(lr, x["end"], 1.0 if s >= total else (s - z) / ((total - 1) - z))
+    if kind == "cosine":
+        return fall(lr, x["min"], 1.0 if s >= total else schedule["cycles"] * (s - w) % (total - w) / (total - w))
+    assert kind == "polynomial", kind
+    d = 1.0 - (1.0 if s >= total else (s - w) / (total - w))
+    p = power(d, int(x["power"]))
+    if x["power"] % 1:
+        p = p * math.sqrt(d)
+    return x["min"] + (lr - x["min"]) * p
+
+
+def rates():
+    """Rates, and the same divided as Adagrad's may be."""
+    low, total, ld = (1e-05).hex(), 1000, 0.01
+    schedules = [dict(kind="cosine", cycles=c, min=low, warmup=w) for c in (2, 7) for w in (0, 100)]
+    schedules += [dict(kind="polynomial", power=float(power).hex(), min=low, warmup=w) for power in (0.5, 1, 2, 2.5, 64) for w in (0, 100)]
+    schedules += [dict(kind="inverse-sqrt", warmup=w) for w in (1, 100)]
+    schedules += [dict(kind="wsd", decay=d, min=low, warmup=w) for d in (1, 333) for w in (0, 100)]
+    schedules += [dict(kind="one-cycle", start=(0.003 / 25).hex(), end=low, up=up.hex()) for up in (0.3, 0.0123, 1.0)]
+    for schedule in schedules:
+        steps = (0, 1, 11, 12, 50, 99, 100, 101, 299, 300, 500, 666, 667, 668, 998, 999, 1000, 123456)
+        found = [later_rate(0.003, total, schedule, s) for s in steps]
+        yield dict(schedule=schedule, lr=(0.003).hex(), lr_decay=ld.hex(), total=total, steps=steps, rates=[bits(r) for r in found],
+                   decayed=[bits(-(r / (1.0 + s * ld))) for r, s in zip(found, steps)])
+
+
 def main():
     orders = [("0", 1, 1), ("1", 2, 1), ("7", 3, 2), ("deadbeefcafe", 100, 7), ("ffffffffffffffff", 60000, 128), ("5", 4097, 32)]
     vectors = {
@@ -169,6 +215,7 @@ def main():
         "order": [dict(seed=s, n=n, batch=b, step=t,
                        indices=[permuted(int(s, 16), n, p // n, p % n) for p in range(t * b, t * b + b)])
                   for s, n, b in orders for t in (0, 1, 500)],
+        "rates": list(rates()),
         "schedule": list(schedules()),
     }
     print(json.dumps(vectors, sort_keys=True, separators=(",", ":")))

@@ -27,9 +27,18 @@ std::string clipped(const std::string& text) {
 }
 
 std::string words_of_optimizer(const program::OptimizerSpec& spec) {
-  std::string out = spec.kind == program::OptimizerSpec::Kind::kSgd    ? "SGD"
-                    : spec.kind == program::OptimizerSpec::Kind::kAdam ? "Adam"
-                                                                       : "AdamW";
+  const auto name = [&]() -> std::string {
+    switch (spec.kind) {
+      case program::OptimizerSpec::Kind::kSgd: return "SGD";
+      case program::OptimizerSpec::Kind::kAdam: return "Adam";
+      case program::OptimizerSpec::Kind::kAdamW: return "AdamW";
+      case program::OptimizerSpec::Kind::kLion: return "Lion";
+      case program::OptimizerSpec::Kind::kRmsProp: return "RMSprop";
+      case program::OptimizerSpec::Kind::kAdagrad: return "Adagrad";
+    }
+    return {};
+  };
+  std::string out = name();
   out += fmt::format(", learning rate {}", spec.learning_rate);
   if (spec.momentum != 0) out += fmt::format(", momentum {}", spec.momentum);
   if (spec.weight_decay != 0) out += fmt::format(", weight decay {}", spec.weight_decay);

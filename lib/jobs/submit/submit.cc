@@ -40,7 +40,7 @@ struct Parsed {
   std::optional<program::ModelSpec> built_in;
   program::LossSpec loss;
   program::OptimizerSpec optimizer;
-  program::ScheduleSpec schedule;
+  program::ScheduleText schedule;
   manifest::Policy policy;
   std::optional<Digest> ledger;
 };
@@ -55,7 +55,7 @@ Status refuse_later(const SubmitOptions& options) {
   return {};
 }
 
-/// Replaces `weights=FILE`, a file of numbers, by `weights=1/2/0.5`.
+/// Replaces `weights=FILE` or `pos-weights=FILE`, a file of numbers, by `weights=1/2/0.5`.
 Result<std::string> with_weights_of_file(const std::string& spec) {
   constexpr std::string_view kField = "weights=";
   const std::size_t field = spec.find(kField);
@@ -98,7 +98,7 @@ Result<Parsed> parse(const SubmitOptions& options) {
   DGX_TRY(const std::string loss, with_weights_of_file(options.loss));
   DGX_TRY(out.loss, program::parse_loss_spec(loss));
   DGX_TRY(out.optimizer, program::parse_optimizer_spec(options.optimizer));
-  DGX_TRY(out.schedule, program::parse_schedule_spec(options.schedule));
+  DGX_TRY(out.schedule, program::parse_schedule_text(options.schedule));
   if (options.clip_norm && !(*options.clip_norm > 0 && std::isfinite(*options.clip_norm))) {
     return usage_error("--clip-norm must be above 0");
   }
@@ -169,10 +169,13 @@ struct Draft {
   merkle::StateDigests digests;
 };
 
-/// kUsage if a label that is not ignored is none of the output's classes: it would silently train on a fill.
+/// kUsage if a target cannot be one: a label that is not ignored and none of the output's classes would
+/// silently train on a fill, and for bce a number outside 0 to 1 has no probability.
 Status check_labels(const bundle::Dataset& data, const lowering::CapturedGraph& graph,
                     const program::LossSpec& loss, std::int64_t batch) {
-  if (loss.kind != program::LossKind::kCrossEntropy || !data.find("y")) return {};
+  if (!data.find("y")) return {};
+  if (loss.kind == program::LossKind::kBinaryCrossEntropy) return check_probabilities(data);
+  if (loss.kind != program::LossKind::kCrossEntropy) return {};
   if (!data.find("y")->range)
     return usage_error("cross-entropy needs integer labels, y is f32", "--loss mse takes numbers");
   const Shape& output = graph.tensors[static_cast<std::size_t>(graph.output)].shape;
@@ -279,7 +282,7 @@ Result<Draft> draft(const SubmitOptions& options, const JobContext& context) {
   task.model = parsed.built_in ? parsed.model : parsed.model.substr(parsed.model.rfind('/') + 1);
   task.loss = parsed.loss;
   task.optimizer = parsed.optimizer;
-  task.schedule = parsed.schedule;
+  DGX_TRY(task.schedule, program::fix_schedule(parsed.schedule, parsed.optimizer.learning_rate, steps));
   task.clip_norm = options.clip_norm;
   task.batch = options.batch;
   task.steps = steps;

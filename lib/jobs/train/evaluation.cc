@@ -83,7 +83,7 @@ bool gives_whole_batches(const program::Program& program) {
 
 /// Checks that losses and counts are where Totals reads them: the submitter's program may be anything.
 Status check_results(const program::Program& program, const manifest::Task& task) {
-  const std::size_t wanted = classifies(task) ? (task.loss.ignore ? 2 : 1) : 0;
+  const std::size_t wanted = counts_hits(task) ? (task.loss.ignore ? 2 : 1) : 0;
   const std::size_t size = program.values.size();
   if (classifies(task) && task.dataset.find("y") == nullptr)
     return malformed("evaluation program: there is cross entropy, and no field y");
@@ -106,6 +106,9 @@ Status check_results(const program::Program& program, const manifest::Task& task
 /// without any label that counts.
 Status check_test_labels(const ModelOutputs& outputs, const manifest::Task& task,
                          const bundle::Dataset& data) {
+  if (task.loss.kind == program::LossKind::kBinaryCrossEntropy) {
+    if (const Status fit = check_probabilities(data); !fit) return malformed(fit.error().message);
+  }
   const auto range = label_range(data, task.loss);
   if (task.loss.ignore && data.find("y") != nullptr && data.find("y")->range && !range)
     return malformed("every target is ignored: there is nothing to evaluate");
@@ -164,7 +167,7 @@ class Totals {
     }
     for (const float x : evaluator.value(last_).as<float>().first(count)) loss_ += static_cast<double>(x);
     const auto samples = static_cast<std::int64_t>(count);
-    if (!classifies(task_)) {
+    if (!counts_hits(task_)) {
       targets_ = weight_ += samples;
       return;
     }
@@ -187,7 +190,7 @@ class Totals {
     Measures out;
     out.samples = samples;
     out.loss = loss_ / static_cast<double>(weight_);
-    if (classifies(task_)) out.accuracy = share(correct_);
+    if (counts_hits(task_)) out.accuracy = share(correct_);
     if (outputs_.class_count > kTop && !outputs_.places.empty()) out.top5 = share(near_top_);
     if (has_tokens(task_)) out.perplexity = std::exp(out.loss);
     out.confusion = confusion_;

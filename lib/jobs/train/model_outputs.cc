@@ -71,7 +71,31 @@ std::optional<Primitive> part_of(const Primitive& line, const Operand& operand) 
   return out;
 }
 
-/// Computes what the first subtraction of the targets subtracts them from: for mse, the model's outputs.
+/// What the loss in `line` compares with the targets: what they are subtracted from; or, if that is a
+/// literal, as in 1 - t of bce, what the difference is multiplied by in an fma.
+std::optional<Operand> compared_with(const Primitive& line, const std::set<ValueIndex>& targets) {
+  std::set<int> targets_as_f32, complements;  // steps
+  const auto is_target = [&](const Operand& operand) {
+    if (operand.kind == Operand::Kind::kStep) return targets_as_f32.contains(operand.index);
+    return operand.kind == Operand::Kind::kAccess &&
+           targets.contains(line.accesses[static_cast<std::size_t>(operand.index)].value);
+  };
+  for (int n = 0; n < std::ssize(line.steps); ++n) {
+    const kernels::Step& step = line.steps[static_cast<std::size_t>(n)];
+    const auto& [first, second, unused] = step.operands;
+    if (step.op == kernels::ScalarOp::kF32 && is_target(first)) targets_as_f32.insert(n);
+    if (step.op == kernels::ScalarOp::kSub && is_target(second)) {
+      if (first.kind == Operand::Kind::kStep || first.kind == Operand::Kind::kAccess) return first;
+      complements.insert(n);
+    }
+    if (step.op == kernels::ScalarOp::kFma && first.kind == Operand::Kind::kStep &&
+        complements.contains(first.index))
+      return second;
+  }
+  return std::nullopt;
+}
+
+/// Computes what the loss compares with the targets: the model's outputs.
 std::optional<Primitive> line_of_outputs(const program::Program& program) {
   std::set<ValueIndex> targets;  // the batch's y, also in another shape
   for (const ValueIndex v : program.values.indices()) {
@@ -81,14 +105,10 @@ std::optional<Primitive> line_of_outputs(const program::Program& program) {
       targets.insert(v);
     if (line.kind != Kind::kMap) continue;
     if (line.steps.empty() && targets.contains(line.accesses.front().value)) targets.insert(v);
-    for (const kernels::Step& step : line.steps) {
-      const auto& [from, what, unused] = step.operands;
-      if (step.op != kernels::ScalarOp::kSub || what.kind != Operand::Kind::kAccess ||
-          !targets.contains(line.accesses[static_cast<std::size_t>(what.index)].value))
-        continue;
-      auto out = part_of(line, from);
-      if (out && out->dtype == DType::kF32 && kernels::compile(*out, types_of(program)).ok()) return out;
-    }
+    const auto outputs = compared_with(line, targets);
+    if (!outputs) continue;
+    auto out = part_of(line, *outputs);
+    if (out && out->dtype == DType::kF32 && kernels::compile(*out, types_of(program)).ok()) return out;
   }
   return std::nullopt;
 }
@@ -96,6 +116,10 @@ std::optional<Primitive> line_of_outputs(const program::Program& program) {
 }  // namespace
 
 bool classifies(const manifest::Task& task) { return task.loss.kind == program::LossKind::kCrossEntropy; }
+
+bool counts_hits(const manifest::Task& task) {
+  return classifies(task) || task.loss.kind == program::LossKind::kBinaryCrossEntropy;
+}
 
 std::int64_t targets_in(const manifest::Task& task) {
   const manifest::DatasetField* const y = task.dataset.find("y");

@@ -26,11 +26,14 @@ struct ModelOutputs {
 
 /// True if the task's loss is cross entropy.
 [[nodiscard]] bool classifies(const manifest::Task& task);
+/// True if the evaluation program counts the targets that the output meets (dgx-program(5), "Evaluation
+/// program").
+[[nodiscard]] bool counts_hits(const manifest::Task& task);
 /// Number of targets of one sample; 0 if the dataset has no y.
 [[nodiscard]] std::int64_t targets_in(const manifest::Task& task);
 
-/// Finds the outputs in a checked evaluation program. For mse they need not be a value of it: then appends
-/// the line that computes them.
+/// Finds the outputs in a checked evaluation program. For losses of numbers they need not be a value of
+/// it: then appends the line that computes them.
 [[nodiscard]] ModelOutputs find_outputs(program::Program& program, const manifest::Task& task);
 
 }  // namespace dgx::jobs

@@ -1,5 +1,7 @@
 #include "train/submit_data.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <string>
 #include <variant>
@@ -33,6 +35,23 @@ std::optional<bundle::IntegerRange> label_range(const bundle::Dataset& data, con
     for (const std::int64_t label : y->numbers.as<std::int64_t>()) take(label);
   }
   return range;
+}
+
+Status check_probabilities(const bundle::Dataset& data) {
+  const bundle::Field* const y = data.find("y");
+  if (y == nullptr) return usage_error("bce needs targets, the data has no y");
+  if (y->range) {
+    if (y->range->low >= 0 && y->range->high <= 1) return {};
+    return usage_error("bce: y ranges from " + std::to_string(y->range->low) + " to " +
+                           std::to_string(y->range->high) + ", must be from 0 to 1",
+                       "--loss cross-entropy takes class numbers");
+  }
+  const auto numbers = y->numbers.as<float>();
+  const auto bad = std::ranges::find_if(numbers, [](float y) { return !(y >= 0 && y <= 1); });
+  if (bad == numbers.end()) return {};
+  return usage_error(
+      fmt::format("bce: number {} of y is {}, must be from 0 to 1", bad - numbers.begin(), *bad),
+      "--loss mse takes any number");
 }
 
 Result<program::ModelSpec> fitted(program::ModelSpec spec, const bundle::Dataset& data,

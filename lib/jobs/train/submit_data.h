@@ -13,6 +13,9 @@ namespace dgx::jobs {
 [[nodiscard]] std::optional<bundle::IntegerRange> label_range(const bundle::Dataset& data,
                                                               const program::LossSpec& loss);
 
+/// kUsage if a number of y is outside 0 to 1: it is no target of bce.
+[[nodiscard]] Status check_probabilities(const bundle::Dataset& data);
+
 /// Completes the spec from the data: classes from the labels, context from the length of a sample. kUsage if
 /// these do not follow from the data, or if a token is outside the vocabulary.
 [[nodiscard]] Result<program::ModelSpec> fitted(program::ModelSpec spec, const bundle::Dataset& data,

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -11,11 +12,8 @@
 namespace dgx::kernels {
 namespace {
 
-constexpr std::array<std::string_view, 4> kKindNames = {"constant", "step", "cosine", "linear"};
-
-bool ends_at_minimum(ScheduleKind kind) {
-  return kind == ScheduleKind::kCosine || kind == ScheduleKind::kLinear;
-}
+constexpr std::array<std::string_view, 8> kKindNames = {"constant",   "step",         "cosine", "linear",
+                                                        "polynomial", "inverse-sqrt", "wsd",    "one-cycle"};
 
 Status check_number(std::string_view name, double value) {
   if (std::isfinite(value) && value >= 0) return {};
@@ -39,7 +37,98 @@ Result<double> scalar_of(std::string_view name, const ScheduleParameters& parame
     const double product = rate * parameters.weight_decay;
     return 1.0 - product;
   }
+  if (name == "-lr/(1+s*ld)") {
+    const double product = static_cast<double>(step) * parameters.rate_decay;
+    return -(rate / (1.0 + product));
+  }
   return usage_error(fmt::format("unknown schedule \"{}\"", name));
+}
+
+/// Half a cosine wave, from `high` for a progress of 0 to `low` for 1.
+double fall(double high, double low, double progress) {
+  const auto angle = static_cast<float>(0x1.921fb54442d18p+1 * progress);
+  const double half = 0.5 * (1.0 + static_cast<double>(cos_f32(angle)));
+  const double above = (high - low) * half;
+  return low + above;
+}
+
+/// The point at `rest` of the way from `low` up to `high`.
+double above(double low, double high, double rest) {
+  const double part = (high - low) * rest;
+  return low + part;
+}
+
+/// x to the power of `exponent`, a multiple of 0.5.
+double half_power(double x, double exponent) {
+  const double whole = std::floor(exponent);
+  const double result = power(x, static_cast<std::int64_t>(whole));
+  return exponent == whole ? result : result * std::sqrt(x);
+}
+
+double stable_then_linear(const ScheduleParameters& p, std::int64_t step) {
+  const std::int64_t start = p.total_steps - p.decay;
+  if (step < start) return p.learning_rate;
+  const double progress =
+      step >= p.total_steps ? 1.0 : static_cast<double>(step - start) / static_cast<double>(p.decay);
+  return above(p.minimum, p.learning_rate, 1.0 - progress);
+}
+
+/// The step, not a whole one, at which one-cycle has its greatest rate.
+double turn_of(const ScheduleParameters& p) {
+  const double rising = p.up * static_cast<double>(p.total_steps);
+  return rising - 1.0;
+}
+
+double one_cycle(const ScheduleParameters& p, std::int64_t step) {
+  const double turn = turn_of(p);
+  const auto at = static_cast<double>(step);
+  if (at <= turn) return fall(p.start, p.learning_rate, at / turn);
+  const double rest = static_cast<double>(p.total_steps - 1) - turn;
+  return fall(p.learning_rate, p.end, step >= p.total_steps ? 1.0 : (at - turn) / rest);
+}
+
+/// From 0 after the warm-up to 1 at the task's end; with cycles, as often from 0.
+double progress_at(const ScheduleParameters& p, std::int64_t step) {
+  if (step >= p.total_steps) return 1.0;
+  const std::int64_t length = p.total_steps - p.warmup;
+  std::int64_t past = step - p.warmup;
+  if (p.kind == ScheduleKind::kCosine) past = p.cycles * past % length;
+  return static_cast<double>(past) / static_cast<double>(length);
+}
+
+Status check_end(const ScheduleParameters& p, std::string_view name, double rate) {
+  DGX_CHECK(check_number(name, rate));
+  if (rate <= p.learning_rate) return {};
+  return usage_error(fmt::format("{} is {}, above the learning rate {}", name, rate, p.learning_rate));
+}
+
+Status check_one_cycle(const ScheduleParameters& p) {
+  DGX_CHECK(check_end(p, "start", p.start));
+  DGX_CHECK(check_end(p, "end", p.end));
+  if (!(p.up > 0 && p.up <= 1)) return usage_error(fmt::format("up is {}", p.up), "above 0, at most 1");
+  if (turn_of(p) > 0) return {};
+  return usage_error(
+      fmt::format("up is {} of {} steps: the rate cannot rise in one step", p.up, p.total_steps));
+}
+
+/// Checks the fields of kinds that fall to a minimum after the warm-up.
+Status check_fall(const ScheduleParameters& p) {
+  if (p.warmup >= p.total_steps)
+    return usage_error(fmt::format("warmup is {} of {} steps", p.warmup, p.total_steps));
+  DGX_CHECK(check_end(p, "minimum", p.minimum));
+  const std::int64_t rest = p.total_steps - p.warmup;
+  if (p.kind == ScheduleKind::kWsd && (p.decay < 1 || p.decay > rest))
+    return usage_error(fmt::format("decay is {} of {} steps after the warm-up", p.decay, rest),
+                       "at least 1, at most these");
+  if (p.kind == ScheduleKind::kCosine && (p.cycles < 1 || p.cycles > std::min(rest, kMaxCycles)))
+    return usage_error(fmt::format("cycles is {} in {} steps after the warm-up", p.cycles, rest),
+                       fmt::format("at least 1, at most these, and at most {}", kMaxCycles));
+  const double halves = 2 * p.exponent;
+  if (p.kind == ScheduleKind::kPolynomial &&
+      !(halves >= 1 && halves <= 2 * kMaxExponent && halves == std::floor(halves)))
+    return usage_error(fmt::format("power is {}", p.exponent),
+                       fmt::format("a multiple of 0.5 from 0.5 to {}", kMaxExponent));
+  return {};
 }
 
 }  // namespace
@@ -66,6 +155,7 @@ double power(double x, std::int64_t t) {
 }
 
 double learning_rate_at(const ScheduleParameters& p, std::int64_t step) {
+  if (p.kind == ScheduleKind::kOneCycle) return one_cycle(p, step);
   if (step < p.warmup) {
     const double share = static_cast<double>(step + 1) / static_cast<double>(p.warmup);
     return p.learning_rate * share;
@@ -74,39 +164,36 @@ double learning_rate_at(const ScheduleParameters& p, std::int64_t step) {
   if (p.kind == ScheduleKind::kConstant) return p.learning_rate;
   if (p.kind == ScheduleKind::kStep) return p.learning_rate * power(p.gamma, after / p.every);
 
-  const double progress = step >= p.total_steps
-                              ? 1.0
-                              : static_cast<double>(after) / static_cast<double>(p.total_steps - p.warmup);
-  const double span = p.learning_rate - p.minimum;
-  if (p.kind == ScheduleKind::kLinear) {
-    const double rest = 1.0 - progress;
-    const double above = span * rest;
-    return p.minimum + above;
-  }
-  const auto angle = static_cast<float>(0x1.921fb54442d18p+1 * progress);
-  const double half = 0.5 * (1.0 + static_cast<double>(cos_f32(angle)));
-  const double above = span * half;
-  return p.minimum + above;
+  if (p.kind == ScheduleKind::kInverseSqrt)
+    return p.learning_rate / std::sqrt(static_cast<double>(step) / static_cast<double>(p.warmup));
+  if (p.kind == ScheduleKind::kWsd) return stable_then_linear(p, step);
+  const double progress = progress_at(p, step);
+  if (p.kind == ScheduleKind::kCosine) return fall(p.learning_rate, p.minimum, progress);
+  const double rest = 1.0 - progress;
+  return above(p.minimum, p.learning_rate,
+               p.kind == ScheduleKind::kPolynomial ? half_power(rest, p.exponent) : rest);
 }
 
 Status check_schedule(const ScheduleParameters& p) {
   DGX_CHECK(check_number("learning rate", p.learning_rate));
   DGX_CHECK(check_number("weight decay", p.weight_decay));
+  DGX_CHECK(check_number("decay of the rate", p.rate_decay));
   DGX_CHECK(check_number("gamma", p.gamma));
   DGX_CHECK(check_number("minimum", p.minimum));
   DGX_CHECK(check_beta("beta1", p.beta1));
   DGX_CHECK(check_beta("beta2", p.beta2));
   if (p.kind == ScheduleKind::kStep && p.every < 1)
     return usage_error(fmt::format("every is {}", p.every), "at least 1");
-  if (p.warmup < 0) return usage_error(fmt::format("warmup is {}", p.warmup), "at least 0");
-  if (!ends_at_minimum(p.kind)) return {};
-  if (p.warmup >= p.total_steps) {
-    return usage_error(fmt::format("warmup is {} of {} steps", p.warmup, p.total_steps));
+  const std::int64_t least_warmup = p.kind == ScheduleKind::kInverseSqrt ? 1 : 0;
+  if (p.warmup < least_warmup)
+    return usage_error(fmt::format("warmup is {}", p.warmup), fmt::format("at least {}", least_warmup));
+  switch (p.kind) {
+    case ScheduleKind::kConstant:
+    case ScheduleKind::kStep:
+    case ScheduleKind::kInverseSqrt: return {};
+    case ScheduleKind::kOneCycle: return check_one_cycle(p);
+    default: return check_fall(p);
   }
-  if (p.minimum > p.learning_rate) {
-    return usage_error(fmt::format("minimum is {}, above the learning rate {}", p.minimum, p.learning_rate));
-  }
-  return {};
 }
 
 Result<std::vector<float>> schedule_scalars(std::span<const std::string> names,

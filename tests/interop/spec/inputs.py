@@ -126,19 +126,51 @@ def power(x, t):
 
 def learning_rate(task, step):
     optimizer, schedule = task["optimizer"], task["schedule"]
-    rate, warmup = float.fromhex(optimizer["lr"]), schedule["warmup"]
+    rate = float.fromhex(optimizer["lr"])
+    if schedule["kind"] == "one-cycle":
+        return one_cycle(rate, schedule, task["steps"], step)
+    warmup = schedule["warmup"]
     if step < warmup:
         return rate * ((step + 1) / warmup)
     if schedule["kind"] == "constant":
         return rate
+    if schedule["kind"] == "inverse-sqrt":
+        return rate / math.sqrt(step / warmup)
+    if schedule["kind"] == "wsd":
+        return stable_then_linear(rate, schedule, task["steps"], step)
     if schedule["kind"] == "step":
         return rate * power(float.fromhex(schedule["gamma"]), (step - warmup) // schedule["every"])
-    progress = 1.0 if step >= task["steps"] else (step - warmup) / (task["steps"] - warmup)
-    lowest = float.fromhex(schedule["min"])
-    if schedule["kind"] == "linear":
-        return lowest + (rate - lowest) * (1.0 - progress)
-    half = 0.5 * (1.0 + float(numbers.cosine(np.float32(math.pi * progress))))
-    return lowest + (rate - lowest) * half
+    lowest, past, length = float.fromhex(schedule["min"]), step - warmup, task["steps"] - warmup
+    if schedule["kind"] == "cosine":
+        past = schedule.get("cycles", 1) * past % length
+    progress = 1.0 if step >= task["steps"] else past / length
+    if schedule["kind"] == "cosine":
+        return fall(rate, lowest, progress)
+    left = 1.0 - progress
+    if schedule["kind"] == "polynomial":
+        exponent = float.fromhex(schedule["power"])
+        left = power(left, math.floor(exponent)) * (math.sqrt(left) if exponent % 1 else 1.0)
+    return lowest + (rate - lowest) * left
+
+
+def fall(high, low, progress):
+    """Half a cosine wave from one rate to another."""
+    return low + (high - low) * (0.5 * (1.0 + float(numbers.cosine(np.float32(math.pi * progress)))))
+
+
+def stable_then_linear(rate, schedule, steps, step):
+    lowest, start = float.fromhex(schedule["min"]), steps - schedule["decay"]
+    if step < start:
+        return rate
+    return lowest + (rate - lowest) * (1.0 - (1.0 if step >= steps else (step - start) / schedule["decay"]))
+
+
+def one_cycle(rate, schedule, steps, step):
+    start, end, up = (float.fromhex(schedule[field]) for field in ("start", "end", "up"))
+    turn = up * steps - 1.0
+    if step <= turn:
+        return fall(start, rate, step / turn)
+    return fall(rate, end, 1.0 if step >= steps else (step - turn) / ((steps - 1) - turn))
 
 
 def scalar(task, name, step):
@@ -148,6 +180,8 @@ def scalar(task, name, step):
     def number(field):
         return float.fromhex(optimizer[field])
 
+    if name == "-lr/(1+s*ld)":
+        return np.float32(-(rate / (1.0 + step * number("lr_decay"))))
     if name in ("lr", "-lr"):
         return np.float32(rate if name == "lr" else -rate)
     if name == "lr/(1-b1^t)":

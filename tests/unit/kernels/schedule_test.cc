@@ -40,6 +40,35 @@ TEST_CASE("scalars are those of the stated sequences") {
   }
 }
 
+TEST_CASE("rates of every kind are those of the page") {
+  for (const json::Value& vector : *member(vectors(), "rates").as_array()) {
+    const json::Value& fields = member(vector, "schedule");
+    const auto has = [&](const char* key) { return fields.as_object()->contains(key); };
+    ScheduleParameters parameters;
+    parameters.learning_rate = real(vector, "lr");
+    parameters.rate_decay = real(vector, "lr_decay");
+    parameters.total_steps = integer(vector, "total");
+    parameters.kind = *schedule_kind_from_name(text(fields, "kind"));
+    if (has("warmup")) parameters.warmup = integer(fields, "warmup");
+    if (has("cycles")) parameters.cycles = integer(fields, "cycles");
+    if (has("decay")) parameters.decay = integer(fields, "decay");
+    if (has("min")) parameters.minimum = real(fields, "min");
+    if (has("power")) parameters.exponent = real(fields, "power");
+    if (has("start")) parameters.start = real(fields, "start");
+    if (has("end")) parameters.end = real(fields, "end");
+    if (has("up")) parameters.up = real(fields, "up");
+    CAPTURE(fields.dump());
+    const json::Array& steps = *member(vector, "steps").as_array();
+    const std::vector<std::string> names = {"lr", "-lr/(1+s*ld)"};
+    for (std::size_t n = 0; n < steps.size(); ++n) {
+      const auto scalars = schedule_scalars(names, parameters, *steps[n].as_integer());
+      REQUIRE(scalars.ok());
+      CHECK(bits((*scalars)[0]) == hex((*member(vector, "rates").as_array())[n]));
+      CHECK(bits((*scalars)[1]) == hex((*member(vector, "decayed").as_array())[n]));
+    }
+  }
+}
+
 TEST_CASE("a schedule starts, turns and ends where it says") {
   ScheduleParameters parameters;
   parameters.learning_rate = 0.5;

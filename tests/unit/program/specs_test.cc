@@ -35,7 +35,8 @@ TEST_CASE("a model spec that is wrong is refused") {
 
 TEST_CASE("a loss spec survives JSON") {
   for (const char* text :
-       {"mse", "cross-entropy", "cross-entropy:label-smoothing=0.1", "cross-entropy:ignore=255",
+       {"mse", "l1", "huber", "huber:delta=0.5", "bce", "bce:pos-weights=2", "bce:pos-weights=0/1e30",
+        "cross-entropy", "cross-entropy:label-smoothing=0.1", "cross-entropy:ignore=255",
         "cross-entropy:ignore=-100,weights=1/2/0.5", "cross-entropy:label-smoothing=1,ignore=0,weights=0/1",
         "output", "output=loss", "output=0.1"}) {
     INFO(text);
@@ -48,6 +49,8 @@ TEST_CASE("a loss spec survives JSON") {
   CHECK(to_json(*parse_loss_spec("mse")).dump() == R"("mse")");
   CHECK(to_json(*parse_loss_spec("output")).dump() == R"("output")");
   CHECK(to_json(*parse_loss_spec("output=loss")).dump() == R"({"kind":"output","name":"loss"})");
+  CHECK(to_json(*parse_loss_spec("huber:delta=1")).dump() == R"("huber")");
+  CHECK(to_json(*parse_loss_spec("bce:pos-weights=2")).dump() == R"({"kind":"bce","pos_weights":["0x1p1"]})");
   CHECK(to_json(*parse_loss_spec("cross-entropy:label-smoothing=0")).dump() == R"("cross-entropy")");
   CHECK(to_json(*parse_loss_spec("cross-entropy:ignore=2,weights=0.5/1,label-smoothing=0.5")).dump() ==
         R"({"ignore":2,"kind":"cross-entropy","label_smoothing":"0x1p-1","weights":["0x1p-1","0x1p0"]})");
@@ -56,20 +59,36 @@ TEST_CASE("a loss spec survives JSON") {
 TEST_CASE("a loss spec that is wrong is refused") {
   std::string many = "cross-entropy:weights=1";
   for (int n = 0; n < 128; ++n) many += "/1";
-  for (const std::string& text :
-       {std::string("hinge"), std::string("mse:ignore=1"), std::string("cross-entropy:weights=1/-1"),
-        std::string("cross-entropy:weights=0/0"), std::string("cross-entropy:weights="), many,
-        std::string("cross-entropy:label-smoothing=1.5"), std::string("cross-entropy:ignore=x"),
-        std::string("cross-entropy:ignore=1,ignore=2"), std::string("output="), std::string("output=a b"),
-        std::string("output:ignore=1"), "output=" + std::string(129, 'a'),
-        std::string("cross-entropy:ignore=9007199254740993")}) {
+  for (const std::string& text : {std::string("hinge"),
+                                  std::string("mse:ignore=1"),
+                                  std::string("huber:delta=0"),
+                                  std::string("huber:delta=inf"),
+                                  std::string("l1:delta=1"),
+                                  std::string("bce:weights=1"),
+                                  std::string("bce:pos-weights=-1"),
+                                  std::string("bce:pos-weights=nan"),
+                                  std::string("cross-entropy:weights=1/-1"),
+                                  std::string("cross-entropy:weights=0/0"),
+                                  std::string("cross-entropy:weights="),
+                                  many,
+                                  std::string("cross-entropy:label-smoothing=1.5"),
+                                  std::string("cross-entropy:ignore=x"),
+                                  std::string("cross-entropy:ignore=1,ignore=2"),
+                                  std::string("output="),
+                                  std::string("output=a b"),
+                                  std::string("output:ignore=1"),
+                                  "output=" + std::string(129, 'a'),
+                                  std::string("cross-entropy:ignore=9007199254740993")}) {
     INFO(text);
     REQUIRE(!parse_loss_spec(text).ok());
     CHECK(parse_loss_spec(text).error().code == ErrorCode::kUsage);
   }
   // Each meaning has one text: options without effect must be left out.
   for (const char* text :
-       {R"("hinge")", R"({"kind":"cross-entropy"})", R"({"ignore":1,"kind":"mse"})",
+       {R"("hinge")", R"({"delta":"0x1p0","kind":"huber"})", R"({"delta":"0x0p0","kind":"huber"})",
+        R"({"delta":"0x1p1","kind":"mse"})", R"({"kind":"bce","weights":["0x1p1"]})",
+        R"({"kind":"bce","pos_weights":[]})", R"({"kind":"bce","pos_weights":["inf"]})",
+        R"({"kind":"cross-entropy"})", R"({"ignore":1,"kind":"mse"})",
         R"({"kind":"cross-entropy","label_smoothing":"0x0p0"})", R"({"kind":"cross-entropy","weights":[]})",
         R"({"kind":"output"})", R"({"kind":"output","name":""})",
         R"({"ignore":1,"kind":"output","name":"a"})", R"({"kind":"output","name":"\u0007"})",
@@ -80,9 +99,12 @@ TEST_CASE("a loss spec that is wrong is refused") {
 }
 
 TEST_CASE("an optimiser spec survives JSON without losing a bit") {
-  for (const char* text : {"sgd:lr=0.1,momentum=0.9,nesterov,weight-decay=5e-04", "sgd:lr=0.1",
-                           "adam:lr=0.001", "adamw:lr=3e-04,betas=0.9/0.95,weight-decay=0.1",
-                           "adam:lr=0.001,eps=1e-06", "adamw:lr=0.30000000000000004,weight-decay=0"}) {
+  for (const char* text :
+       {"sgd:lr=0.1,momentum=0.9,nesterov,weight-decay=5e-04", "sgd:lr=0.1", "adam:lr=0.001",
+        "adamw:lr=3e-04,betas=0.9/0.95,weight-decay=0.1", "lion", "lion:lr=0.1,betas=0/0.5,weight-decay=0.1",
+        "rmsprop", "rmsprop:alpha=0.5,centered,momentum=0.9,eps=0,weight-decay=1", "adagrad",
+        "adagrad:lr=1,lr-decay=0.5,initial=0.1,eps=1e-7,weight-decay=0.1", "adam:lr=0.001,eps=1e-06",
+        "adamw:lr=0.30000000000000004,weight-decay=0"}) {
     INFO(text);
     const auto spec = parse_optimizer_spec(text);
     REQUIRE(spec.ok());
@@ -92,6 +114,9 @@ TEST_CASE("an optimiser spec survives JSON without losing a bit") {
   }
   CHECK(parse_optimizer_spec("adamw:lr=1e-3")->weight_decay == 0.01);
   CHECK(parse_optimizer_spec("adam")->beta2 == 0.999);
+  CHECK(to_json(*parse_optimizer_spec("adagrad")).dump() ==
+        R"({"eps":"0x1.b7cdfd9d7bdbbp-34","initial":"0x0p0","kind":"adagrad","lr":"0x1.47ae147ae147bp-7",)"
+        R"("lr_decay":"0x0p0","weight_decay":"0x0p0"})");
   CHECK(to_json(*parse_optimizer_spec("sgd:lr=0.5")).dump() ==
         R"({"kind":"sgd","lr":"0x1p-1","momentum":"0x0p0","nesterov":false,"weight_decay":"0x0p0"})");
 }
@@ -124,7 +149,15 @@ TEST_CASE("where 0 is in a range, so is -0, another number; it is not above zero
 
 TEST_CASE("an optimiser spec names the word that is wrong") {
   const std::pair<const char*, const char*> cases[] = {
-      {"rmsprop:lr=1", "rmsprop"},
+      {"adadelta:lr=1", "adadelta"},
+      {"lion:eps=1", "eps"},
+      {"lion:betas=1/0.9", "betas"},
+      {"rmsprop:alpha=1", "alpha"},
+      {"rmsprop:centered=1", "centered"},
+      {"rmsprop:nesterov", "nesterov"},
+      {"adagrad:lr-decay=-1", "lr-decay"},
+      {"adagrad:initial=inf", "initial"},
+      {"adagrad:momentum=0.9", "momentum"},
       {"sgd:lr=x", "lr"},
       {"sgd:lr=-1", "lr"},
       {"sgd:lr=nan", "lr"},
@@ -146,26 +179,114 @@ TEST_CASE("an optimiser spec names the word that is wrong") {
   }
 }
 
+namespace {
+
+/// The schedule of a task of 1,000 steps with a learning rate of 0.5.
+Result<ScheduleSpec> schedule_of(const std::string& text) {
+  DGX_TRY(const ScheduleText parsed, parse_schedule_text(text));
+  return fix_schedule(parsed, 0.5, 1000);
+}
+
+}  // namespace
+
 TEST_CASE("a schedule spec survives JSON") {
-  for (const char* text : {"constant", "step:every=30,gamma=0.1", "cosine:warmup=100,min=1e-05",
-                           "linear:warmup=100", "cosine", "step:every=5,gamma=0.5,warmup=10"}) {
+  for (const char* text :
+       {"constant", "step:every=30,gamma=0.1", "cosine:warmup=100,min=1e-05", "linear:warmup=100", "cosine",
+        "step:every=5,gamma=0.5,warmup=10", "cosine:cycles=3", "polynomial", "polynomial:power=2.5,min=0.1",
+        "inverse-sqrt:warmup=7", "wsd:warmup=1%,decay=20", "one-cycle", "one-cycle:up=1,start=0,end=0.5"}) {
     INFO(text);
-    const auto spec = parse_schedule_spec(text);
+    const auto spec = schedule_of(text);
     REQUIRE(spec.ok());
-    const auto again = schedule_from_json(to_json(*spec), "schedule");
+    const auto again = schedule_from_json(*json::parse_canonical(to_json(*spec).dump()), "schedule");
     REQUIRE(again.ok());
     CHECK(*again == *spec);
   }
-  for (const char* text :
-       {"", "exponential", "step:every=0", "constant:every=3", "cosine:min=-1", "linear:warmup=1.5"}) {
+  CHECK(to_json(*schedule_of("cosine:cycles=1")).dump() == R"({"kind":"cosine","min":"0x0p0","warmup":0})");
+  CHECK(to_json(*schedule_of("cosine:cycles=3")).dump() ==
+        R"({"cycles":3,"kind":"cosine","min":"0x0p0","warmup":0})");
+  CHECK(to_json(*schedule_of("wsd")).dump() == R"({"decay":100,"kind":"wsd","min":"0x0p0","warmup":0})");
+  CHECK(to_json(*schedule_of("one-cycle:up=0.5,end=0")).dump() ==
+        R"({"end":"0x0p0","kind":"one-cycle","start":"0x1.47ae147ae147bp-6","up":"0x1p-1"})");
+}
+
+TEST_CASE("steps as a share are fixed to the nearest number of the task's steps") {
+  CHECK(schedule_of("linear:warmup=5%")->warmup == 50);
+  CHECK(schedule_of("linear:warmup=0.16%")->warmup == 2);
+  CHECK(schedule_of("linear:warmup=0%")->warmup == 0);
+  CHECK(schedule_of("wsd:decay=33.33%")->decay == 333);
+  CHECK(schedule_of("wsd:decay=7")->decay == 7);
+  CHECK_THAT(schedule_of("linear:warmup=0.04%").error().message, Catch::Contains("is no step"));
+}
+
+TEST_CASE("a schedule spec that is wrong is refused") {
+  for (const char* text : {"",
+                           "exponential",
+                           "step:every=0",
+                           "constant:every=3",
+                           "cosine:min=-1",
+                           "linear:warmup=1.5",
+                           "linear:warmup=101%",
+                           "linear:warmup=-1%",
+                           "linear:warmup=%",
+                           "linear:warmup=nan%",
+                           "linear:warmup=1099511627777",
+                           "linear:cycles=2",
+                           "cosine:cycles=0",
+                           "cosine:cycles=1048577",
+                           "cosine:cycles=1.5",
+                           "polynomial:power=0",
+                           "polynomial:power=1.25",
+                           "polynomial:power=64.5",
+                           "polynomial:power=nan",
+                           "inverse-sqrt",
+                           "inverse-sqrt:warmup=0",
+                           "inverse-sqrt:warmup=0%",
+                           "inverse-sqrt:warmup=1,min=0",
+                           "wsd:decay=0",
+                           "wsd:decay=0%",
+                           "wsd:decay=1,decay=2",
+                           "one-cycle:up=0",
+                           "one-cycle:up=1.5",
+                           "one-cycle:start=inf",
+                           "one-cycle:end=-1",
+                           "one-cycle:warmup=3",
+                           "one-cycle:peak=1"}) {
     INFO(text);
-    CHECK(!parse_schedule_spec(text).ok());
+    CHECK(!schedule_of(text).ok());
+  }
+  // Each meaning has one text, and a number is one that a schedule can have.
+  for (const char* text : {R"({"cycles":1,"kind":"cosine","min":"0x0p0","warmup":0})",
+                           R"({"cycles":1048577,"kind":"cosine","min":"0x0p0","warmup":0})",
+                           R"({"cycles":2,"kind":"linear","min":"0x0p0","warmup":0})",
+                           R"({"kind":"polynomial","min":"0x0p0","power":"0x1.4p0","warmup":0})",
+                           R"({"kind":"polynomial","min":"0x0p0","power":"inf","warmup":0})",
+                           R"({"decay":0,"kind":"wsd","min":"0x0p0","warmup":0})",
+                           R"({"end":"0x0p0","kind":"one-cycle","start":"0x0p0","up":"0x1p1"})",
+                           R"({"end":"0x0p0","kind":"one-cycle","start":"inf","up":"0x1p-1"})",
+                           R"({"end":"0x0p0","kind":"one-cycle","start":"0x0p0","up":"0x1p-1","warmup":0})",
+                           R"({"kind":"inverse-sqrt"})"}) {
+    INFO(text);
+    CHECK(!schedule_from_json(*json::parse_canonical(text), "schedule").ok());
   }
 }
 
-TEST_CASE("a warm-up as long as the task is refused") {
+TEST_CASE("a schedule that does not fit its task is refused") {
   const auto optimizer = *parse_optimizer_spec("sgd:lr=0.1");
-  const auto schedule = *parse_schedule_spec("cosine:warmup=10");
-  CHECK(schedule_parameters(optimizer, schedule, 11).ok());
-  CHECK(!schedule_parameters(optimizer, schedule, 10).ok());
+  const auto fits = [&](const char* text, std::int64_t steps) {
+    const auto spec = fix_schedule(*parse_schedule_text(text), 0.1, steps);
+    return spec.ok() && schedule_parameters(optimizer, *spec, steps).ok();
+  };
+  CHECK(fits("cosine:warmup=10", 11));
+  CHECK(!fits("cosine:warmup=10", 10));
+  CHECK(fits("cosine:warmup=10,cycles=4", 14));
+  CHECK(!fits("cosine:warmup=10,cycles=5", 14));
+  CHECK(fits("wsd:warmup=10,decay=4", 14));
+  CHECK(!fits("wsd:warmup=10,decay=5", 14));
+  CHECK(fits("inverse-sqrt:warmup=10", 5));
+  CHECK(fits("one-cycle:up=0.5", 3));
+  CHECK(!fits("one-cycle:up=0.5", 2));
+  CHECK(fits("one-cycle:start=0.1,end=0.1", 10));
+  CHECK(!fits("one-cycle:start=0.2", 10));
+  CHECK(!fits("one-cycle:end=0.2", 10));
+  CHECK(!fits("polynomial:min=0.2", 10));
 }

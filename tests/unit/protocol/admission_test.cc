@@ -26,7 +26,8 @@ std::string refusal(const Task& task) {
 Task scheduled(const std::string& optimizer, const std::string& schedule) {
   Task out = task();
   out.optimizer = *program::parse_optimizer_spec(optimizer);
-  out.schedule = *program::parse_schedule_spec(schedule);
+  out.schedule =
+      *program::fix_schedule(*program::parse_schedule_text(schedule), out.optimizer.learning_rate, out.steps);
   return out;
 }
 
@@ -62,6 +63,10 @@ TEST_CASE("A schedule that nobody can compute to its end is refused") {
   CHECK(refusal(scheduled("sgd:lr=0.1", "cosine:min=0.1,warmup=99")).empty());
   CHECK_THAT(refusal(scheduled("sgd:lr=0.1", "cosine:min=0.2")), Catch::Contains("minimum"));
   CHECK_THAT(refusal(scheduled("sgd:lr=0.1", "linear:warmup=100")), Catch::Contains("warmup"));
+  CHECK_THAT(refusal(scheduled("sgd:lr=0.1", "cosine:cycles=101")), Catch::Contains("cycles"));
+  CHECK_THAT(refusal(scheduled("sgd:lr=0.1", "wsd:decay=101")), Catch::Contains("decay"));
+  CHECK_THAT(refusal(scheduled("sgd:lr=0.1", "one-cycle:up=0.01")), Catch::Contains("up is"));
+  CHECK_THAT(refusal(scheduled("sgd:lr=0.1", "one-cycle:start=0.2")), Catch::Contains("start"));
   CHECK(refusal(scheduled("sgd:lr=0.1", "constant:warmup=1000")).empty());
   // 99 steps contain at most 99 factors.
   CHECK(refusal(scheduled("sgd:lr=1", "step:every=1,gamma=2")).empty());
@@ -75,14 +80,18 @@ TEST_CASE("A schedule that nobody can compute to its end is refused") {
 }
 
 TEST_CASE("A schedule that is admitted is finite at every step") {
-  const std::vector<std::string> names{"lr", "-lr", "lr/(1-b1^t)", "1/sqrt(1-b2^t)", "1-lr*wd"};
+  const std::vector<std::string> names{"lr",      "-lr",         "lr/(1-b1^t)", "1/sqrt(1-b2^t)",
+                                       "1-lr*wd", "-lr/(1+s*ld)"};
   int admitted = 0;
   for (const char* optimizer :
        {"sgd:lr=1e30", "sgd:lr=1e20,weight-decay=1e18", "adamw:lr=1e22,betas=0.9999999999999999/0.999",
-        "adamw:lr=1e23,betas=0.9999999999999999/0.999", "adam:lr=0.001"}) {
+        "adamw:lr=1e23,betas=0.9999999999999999/0.999", "adam:lr=0.001", "adagrad:lr=1e30,lr-decay=1e30",
+        "lion:lr=1e7,weight-decay=1e30"}) {
     for (const char* schedule :
          {"constant", "constant:warmup=7", "step:every=1,gamma=1.9", "step:every=1,gamma=1.2,warmup=50",
-          "step:every=1,gamma=2.4", "linear:min=0.00001,warmup=3", "cosine"}) {
+          "step:every=1,gamma=2.4", "linear:min=0.00001,warmup=3", "cosine", "cosine:cycles=99",
+          "polynomial:power=64", "polynomial:power=0.5,warmup=99", "inverse-sqrt:warmup=1", "wsd:decay=1",
+          "wsd:decay=100", "one-cycle:up=0.011", "one-cycle:up=1", "one-cycle:up=0.3333,start=0,end=0"}) {
       const Task body = scheduled(optimizer, schedule);
       if (!refusal(body).empty()) continue;
       ++admitted;

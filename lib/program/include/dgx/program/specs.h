@@ -64,34 +64,65 @@ enum class ModelKind { kMlp, kResNet20, kGpt };
 [[nodiscard]] std::string print_model_spec(const ModelSpec& spec);
 
 /// `sgd:lr=0.1,momentum=0.9,nesterov,weight-decay=5e-4`,
-/// `adam:lr=1e-3,betas=0.9/0.999,eps=1e-8,weight-decay=0`, `adamw:…`. Defaults are torch's.
+/// `adam:lr=1e-3,betas=0.9/0.999,eps=1e-8,weight-decay=0`, `adamw:…`,
+/// `lion:lr=1e-4,betas=0.9/0.99,weight-decay=0`,
+/// `rmsprop:lr=1e-2,alpha=0.99,eps=1e-8,momentum=0,centered,weight-decay=0`,
+/// `adagrad:lr=1e-2,lr-decay=0,weight-decay=0,eps=1e-10,initial=0`. Defaults are torch's. A field that the
+/// kind does not have keeps its default.
 struct OptimizerSpec {
-  enum class Kind { kSgd, kAdam, kAdamW };
+  enum class Kind { kSgd, kAdam, kAdamW, kLion, kRmsProp, kAdagrad };
   Kind kind = Kind::kSgd;
-  double learning_rate = 1e-3;
-  double momentum = 0;      ///< sgd
-  bool nesterov = false;    ///< sgd, needs momentum
-  double weight_decay = 0;  ///< adamw: 0.01
-  double beta1 = 0.9;       ///< adam, adamw
-  double beta2 = 0.999;
-  double epsilon = 1e-8;
+  double learning_rate = 1e-3;  ///< lion: 1e-4; rmsprop, adagrad: 1e-2
+  double momentum = 0;          ///< sgd, rmsprop
+  bool nesterov = false;        ///< sgd, needs momentum
+  double weight_decay = 0;      ///< adamw: 0.01
+  double beta1 = 0.9;           ///< adam, adamw, lion
+  double beta2 = 0.999;         ///< adam, adamw; lion: 0.99
+  double epsilon = 1e-8;        ///< adam, adamw, rmsprop; adagrad: 1e-10
+  double alpha = 0.99;          ///< rmsprop: what a mean keeps in a step, below 1
+  bool centered = false;        ///< rmsprop: takes the mean's square from the mean square
+  double rate_decay = 0;        ///< adagrad
+  double initial = 0;           ///< adagrad: what a sum of squares begins with
   bool operator==(const OptimizerSpec&) const = default;
 };
 [[nodiscard]] Result<OptimizerSpec> parse_optimizer_spec(std::string_view text);
 [[nodiscard]] json::Value to_json(const OptimizerSpec& spec);
 [[nodiscard]] Result<OptimizerSpec> optimizer_from_json(const json::Value& value, const std::string& where);
 
-/// `constant`, `step:every=30,gamma=0.1`, `cosine:warmup=100,min=0`, `linear:warmup=100`; each takes
-/// `warmup`. Unit: steps; `min` is a learning rate.
+/// The schedule of a task, whose fields do not depend on anything else. Unit: steps; `minimum`, `start` and
+/// `end` are learning rates. A field that the kind does not have keeps its default.
 struct ScheduleSpec {
   kernels::ScheduleKind kind = kernels::ScheduleKind::kConstant;
   std::int64_t every = 30;  ///< step: steps between two decays
   double gamma = 0.1;       ///< step: factor of a decay
-  std::int64_t warmup = 0;  ///< steps of linear rise
-  double minimum = 0;       ///< cosine, linear: the last learning rate
+  std::int64_t warmup = 0;  ///< steps of linear rise; not of one-cycle
+  double minimum = 0;       ///< cosine, linear, polynomial, wsd: the last learning rate
+  std::int64_t cycles = 1;  ///< cosine: how often it falls
+  double exponent = 1;      ///< polynomial: a multiple of 0.5
+  std::int64_t decay = 1;   ///< wsd: steps of the fall
+  double start = 0;         ///< one-cycle
+  double end = 0;           ///< one-cycle
+  double up = 0.3;          ///< one-cycle: the share of all steps in which the rate rises
   bool operator==(const ScheduleSpec&) const = default;
 };
-[[nodiscard]] Result<ScheduleSpec> parse_schedule_spec(std::string_view text);
+
+/// A schedule as typed: `constant`, `step:every=30,gamma=0.1`, `cosine:cycles=4,min=0`, `linear:min=0`,
+/// `polynomial:power=2,min=0`, `inverse-sqrt:warmup=100`, `wsd:decay=10%,min=0`,
+/// `one-cycle:up=0.3,start=0.004,end=1e-6`; all but the last take `warmup=100` or `warmup=5%`. What depends
+/// on the task is still open.
+struct ScheduleText {
+  ScheduleSpec spec;
+  std::optional<double> warmup_percent;  ///< of the task's steps; then spec.warmup does not count
+  std::optional<double> decay_percent;
+  bool has_start = false;  ///< else it follows from the learning rate
+  bool has_end = false;
+};
+[[nodiscard]] Result<ScheduleText> parse_schedule_text(std::string_view text);
+/// Fixes what is open for a task of so many steps with this learning rate: shares to the nearest number of
+/// steps, a start to a 25th of the rate, an end to a 10,000th of the start. kUsage if a share above 0 is less
+/// than half a step.
+[[nodiscard]] Result<ScheduleSpec> fix_schedule(const ScheduleText& text, double learning_rate,
+                                                std::int64_t steps);
 [[nodiscard]] json::Value to_json(const ScheduleSpec& spec);
 [[nodiscard]] Result<ScheduleSpec> schedule_from_json(const json::Value& value, const std::string& where);
 
@@ -104,28 +135,35 @@ struct ScheduleSpec {
 enum class LossKind {
   kCrossEntropy,
   kMeanSquaredError,
+  kBinaryCrossEntropy,
+  kHuber,
+  kL1,
   kOutput,  ///< computed by the model itself
 };
-[[nodiscard]] std::string_view name_of(LossKind loss);  ///< "cross-entropy", "mse", "output"
+/// "cross-entropy", "mse", "bce", "huber", "l1", "output"
+[[nodiscard]] std::string_view name_of(LossKind loss);
 
 inline constexpr std::size_t kMaxClassWeights = 128;
 
 /// Bytes of the name of a model's output.
 inline constexpr std::size_t kMaxOutputName = 128;
 
-/// `mse`, `cross-entropy[:label-smoothing=0.1,ignore=255,weights=1/2/0.5]`, with the meaning of torch's
-/// cross_entropy and reduction "mean"; `output`, `output=loss`. As JSON a loss without options is its name
-/// alone.
+/// `mse`, `l1`, `huber[:delta=1]`, `bce[:pos-weights=1/2/0.5]`,
+/// `cross-entropy[:label-smoothing=0.1,ignore=255,weights=1/2/0.5]`, with the meaning of torch's functions
+/// and reduction "mean"; `output`, `output=loss`. As JSON a loss without options is its name alone.
 struct LossSpec {
   LossSpec(LossKind which = LossKind::kCrossEntropy)
       : kind(which) {}  // NOLINT: a kind is a loss without options
   LossKind kind;
   double label_smoothing = 0;          ///< 0 to 1
   std::optional<std::int64_t> ignore;  ///< label of targets that do not count
-  std::vector<double> weights;         ///< one per class, at most kMaxClassWeights; empty: all 1
-  std::string output;                  ///< output: which of several outputs of the model; empty: the only one
+  /// One per class, at most kMaxClassWeights; empty: all 1. bce: of targets of 1, one per number in the
+  /// output's last dimension, or one for all.
+  std::vector<double> weights;
+  double delta = 1;    ///< huber: 1e-30 to 1e30
+  std::string output;  ///< output: which of several outputs of the model; empty: the only one
   [[nodiscard]] bool is_plain() const {
-    return label_smoothing == 0 && !ignore && weights.empty() && output.empty();
+    return label_smoothing == 0 && !ignore && weights.empty() && delta == 1 && output.empty();
   }
   bool operator==(const LossSpec&) const = default;
 };
