@@ -1,7 +1,7 @@
-"""Disputes at random places of the programs of five models: drilled_disputes.py --bin FOLDER --player FILE [--models KIND] [--disputes N] [--seed S]
+"""Disputes at random places of the programs of eight models: drilled_disputes.py --bin FOLDER --player FILE [--models KIND] [--disputes N] [--seed S]
 
-A perceptron, ResNet-20, a decoder with dropout, and two TorchScript models of tests/models (one with a scan, one with an argmin); play_disputes.cc
-says what is played. --models built-in: the first three; scripted: the last two. Exits 77 without NumPy, and without Debian's python3-torch where
+A perceptron, ResNet-20, a decoder with dropout, three perceptrons with other losses, optimisers and schedules, and two TorchScript models of tests/models (one with a scan, one with an argmin); play_disputes.cc
+says what is played. --models built-in: the first six; scripted: the last two. Exits 77 without NumPy, and without Debian's python3-torch where
 models are scripted.
 """
 
@@ -25,6 +25,12 @@ BUILT_IN = {
     "resnet20": ("images", ["--model", "resnet20:classes=4", "--loss", "cross-entropy", "--optimizer", "sgd:lr=0.1,momentum=0.9,weight-decay=5e-4", "--batch", "2"]),
     "gpt": ("tokens", ["--model", "gpt:layers=2,width=16,heads=2,context=8,vocab=64,dropout=0.1,tied", "--loss", "cross-entropy:ignore=5", "--optimizer",
                        "adamw:lr=1e-2", "--clip-norm", "1", "--batch", "4"]),
+    "labels": ("labels", ["--model", "mlp:20-9-3", "--loss", "bce:pos-weights=0.5/2/3", "--optimizer", "rmsprop:centered,momentum=0.9", "--schedule",
+                          "wsd:warmup=1,decay=2,min=1e-4", "--batch", "4"]),
+    "robust": ("numbers", ["--model", "mlp:20-9-3", "--loss", "huber:delta=0.5", "--optimizer", "lion:lr=1e-2,weight-decay=0.1", "--schedule",
+                           "one-cycle:up=0.5", "--batch", "4"]),
+    "absolute": ("numbers", ["--model", "mlp:20-9-3", "--loss", "l1", "--optimizer", "adagrad:lr-decay=0.1,initial=0.1", "--schedule",
+                             "polynomial:power=1.5,warmup=1", "--batch", "4"]),
 }
 
 
@@ -39,6 +45,8 @@ def pack_all(bin_folder, folder):
     tokens = chance.integers(0, 64, (30, 9)).astype("u1")
     data = {
         "vectors": (chance.normal(size=(30, 20)).astype("f4"), chance.integers(0, 7, 30)),
+        "labels": (chance.normal(size=(30, 20)).astype("f4"), chance.integers(0, 2, (30, 3)).astype("u1")),
+        "numbers": (chance.normal(size=(30, 20)).astype("f4"), chance.normal(size=(30, 3)).astype("f4")),
         "images": (chance.integers(0, 256, (30, 3, 16, 16)).astype("u1"), chance.integers(0, 4, 30).astype("u1")),
         "tokens": (tokens[:, :8], tokens[:, 1:]),
         "text": (chance.integers(1, 128, (30, 24)).astype("u1"), chance.integers(1, 128, (30, 24)).astype("u1")),

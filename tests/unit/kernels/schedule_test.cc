@@ -61,7 +61,7 @@ TEST_CASE("rates of every kind are those of the page") {
     const json::Array& steps = *member(vector, "steps").as_array();
     const std::vector<std::string> names = {"lr", "-lr/(1+s*ld)"};
     for (std::size_t n = 0; n < steps.size(); ++n) {
-      const auto scalars = schedule_scalars(names, parameters, *steps[n].as_integer());
+      const auto scalars = schedule_scalars(names, parameters, *steps[n].as_int());
       REQUIRE(scalars.ok());
       CHECK(bits((*scalars)[0]) == hex((*member(vector, "rates").as_array())[n]));
       CHECK(bits((*scalars)[1]) == hex((*member(vector, "decayed").as_array())[n]));

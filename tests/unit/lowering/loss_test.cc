@@ -200,3 +200,116 @@ TEST_CASE("an output that does not fit the targets or the weights is refused") {
     CHECK(program.error().code == ErrorCode::kUsage);
   }
 }
+
+namespace {
+
+struct NumbersCase {
+  Shape shape;
+  const char* loss;
+  DType y = DType::kF32;
+};
+
+/// torch's definitions in double arithmetic, of one number.
+double number_loss(const LossSpec& spec, double x, double t, std::size_t place) {
+  const double z = std::abs(x - t);
+  if (spec.kind == LossKind::kL1) return z;
+  if (spec.kind == LossKind::kHuber) return z <= spec.delta ? z * z / 2 : spec.delta * (z - spec.delta / 2);
+  if (spec.kind == LossKind::kMeanSquaredError) return z * z;
+  const double weight =
+      spec.weights.empty() ? 1 : spec.weights[spec.weights.size() == 1 ? 0 : place % spec.weights.size()];
+  return weight * t * std::log1p(std::exp(-x)) + (1 - t) * std::log1p(std::exp(x));
+}
+
+}  // namespace
+
+TEST_CASE("losses of numbers and their gradients are torch's definitions in double arithmetic") {
+  const NumbersCase cases[] = {{{4, 3}, "bce"},
+                               {{4, 3}, "bce", DType::kU8},
+                               {{4, 3}, "bce:pos-weights=0.5/1/3", DType::kU8},
+                               {{2, 5, 3}, "bce:pos-weights=0.5/1/3"},
+                               {{4}, "bce:pos-weights=2.5"},
+                               {{4, 3}, "huber"},
+                               {{4, 3, 2}, "huber:delta=0.25"},
+                               {{4, 3}, "l1"},
+                               {{4, 3}, "mse"}};
+  for (const NumbersCase& which : cases) {
+    INFO(to_string(which.shape) << ' ' << which.loss);
+    const auto graph = identity_of(which.shape, which.shape[0]);
+    TrainingRecipe recipe;
+    recipe.x = {DType::kF32, {}};
+    recipe.y = {which.y, Shape(which.shape.begin() + 1, which.shape.end())};
+    recipe.batch = which.shape[0];
+    recipe.loss = *parse_loss_spec(which.loss);
+    recipe.optimizer = *parse_optimizer_spec("sgd:lr=1");
+    StepInputs inputs;
+    inputs.x = Tensor(DType::kF32, {which.shape[0]});
+    inputs.y = Tensor(which.y, which.shape);
+    inputs.schedule = *schedule_parameters(recipe.optimizer, {}, 10);
+    std::vector<double> targets;
+    for (std::int64_t n = 0; n < inputs.y.count(); ++n) {
+      const auto at = static_cast<std::size_t>(n);
+      if (which.y == DType::kU8) {
+        inputs.y.bytes()[at] = static_cast<std::uint8_t>(n * 5 % 3 % 2);
+        targets.push_back(inputs.y.bytes()[at]);
+      } else {
+        inputs.y.as<float>()[at] = static_cast<float>(n * 7 % 11) / 10;
+        targets.push_back(static_cast<double>(inputs.y.as<float>()[at]));
+      }
+    }
+    const auto program = lower_training_step(graph, recipe);
+    if (!program.ok()) FAIL(program.error().message);
+    const State before = *initial_state(*program, graph);
+    const State after = next_state(*program, before, inputs);
+    const auto numbers = find_entry(before, "model/z")->tensor.as<float>();
+    const auto count = static_cast<double>(numbers.size());
+    double sum = 0;
+    for (std::size_t n = 0; n < numbers.size(); ++n) {
+      const auto x = static_cast<double>(numbers[n]);
+      sum += number_loss(recipe.loss, x, targets[n], n);
+      constexpr double kStep = 1e-6;
+      const double slope = (number_loss(recipe.loss, x + kStep, targets[n], n) -
+                            number_loss(recipe.loss, x - kStep, targets[n], n)) /
+                           (2 * kStep * count);
+      const auto change = x - static_cast<double>(find_entry(after, "model/z")->tensor.as<float>()[n]);
+      CHECK(change == Approx(slope).epsilon(1e-4).margin(1e-6));
+    }
+    CHECK(static_cast<double>(find_entry(after, "loss")->tensor.as<float>()[0]) ==
+          Approx(sum / count).epsilon(1e-5));
+
+    // Evaluation has no weights; bce counts the numbers on the target's side.
+    const auto evaluation = lower_evaluation(graph, recipe);
+    if (!evaluation.ok()) FAIL(evaluation.error().message);
+    const auto values = run_program(*evaluation, *initial_state(*evaluation, graph), inputs);
+    LossSpec plain = recipe.loss;
+    plain.weights.clear();
+    const std::size_t each = numbers.size() / static_cast<std::size_t>(which.shape[0]);
+    for (std::size_t sample = 0; sample < static_cast<std::size_t>(which.shape[0]); ++sample) {
+      double own = 0;
+      std::int64_t hits = 0;
+      for (std::size_t n = sample * each; n < (sample + 1) * each; ++n) {
+        own += number_loss(plain, static_cast<double>(numbers[n]), targets[n], n);
+        hits += (numbers[n] > 0) == (targets[n] > 0.5) ? 1 : 0;
+      }
+      const Tensor* last = &values.back();
+      CHECK(static_cast<double>(last[0].as<float>()[sample]) ==
+            Approx(own / static_cast<double>(each)).epsilon(1e-5));
+      if (plain.kind == LossKind::kBinaryCrossEntropy) CHECK(last[-1].as<std::int64_t>()[sample] == hits);
+    }
+  }
+}
+
+TEST_CASE("positive weights that do not fit the output, and integer targets of a regression, are refused") {
+  const auto refused = [](const Shape& shape, const char* loss, DType y) {
+    TrainingRecipe recipe;
+    recipe.x = {DType::kF32, {}};
+    recipe.y = {y, Shape(shape.begin() + 1, shape.end())};
+    recipe.batch = shape[0];
+    recipe.loss = *parse_loss_spec(loss);
+    return !lower_training_step(identity_of(shape, shape[0]), recipe).ok();
+  };
+  CHECK(refused({4, 3}, "bce:pos-weights=1/2", DType::kF32));
+  CHECK(refused({4}, "bce:pos-weights=1/2/3/4", DType::kF32));
+  CHECK(refused({4, 3}, "huber", DType::kU8));
+  CHECK(refused({4, 3}, "l1", DType::kI64));
+  CHECK_FALSE(refused({4, 3}, "bce", DType::kI64));
+}

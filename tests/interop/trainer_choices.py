@@ -1,0 +1,184 @@
+"""Losses, optimisers and schedules by the pages alone: trainer_choices.py --bin FOLDER --plugins FOLDER
+
+Every loss, optimiser and schedule of dgx-submit(1), "SPEC", on a linear model, 60 steps each: the updates are written here from the formulas of
+dgx-lowerings(7), "Losses" and "Optimisers", not run from the task's program, and the final state must be that of dgx-train, bit for bit. Exits 77
+without NumPy, h5py and cryptography.
+"""
+
+import sys
+
+try:
+    import cryptography  # noqa: F401
+    import h5py  # noqa: F401
+    import numpy as np
+except ImportError as missing:
+    print(f"skipped: {missing}")
+    sys.exit(77)
+
+import support
+from spec import folds, inputs, numbers, statements
+from tasks import read_dataset, read_state
+
+F32 = np.float32
+STEPS, BATCH, SAMPLES, WIDTH, OUTPUTS = 60, 4, 30, 5, 3
+LOSSES = ("bce", "bce:pos-weights=0.5/2/3.3", "bce:pos-weights=1.7", "huber", "huber:delta=0.3", "l1", "mse")
+OPTIMIZERS = ("lion:lr=1e-2", "lion:lr=1e-2,betas=0.8/0.95,weight-decay=0.1", "rmsprop", "rmsprop:centered,weight-decay=0.01",
+              "rmsprop:lr=3e-3,alpha=0.9,eps=1e-6,momentum=0.9,centered", "adagrad", "adagrad:lr=0.1,lr-decay=0.05,weight-decay=0.01,initial=0.1",
+              "sgd:lr=0.1,momentum=0.9", "adamw:lr=1e-2")
+SCHEDULES = ("cosine:cycles=7,warmup=5%,min=1e-3", "polynomial:power=2.5,min=1e-3", "polynomial:power=0.5,warmup=5", "inverse-sqrt:warmup=10%",
+             "wsd:warmup=3,decay=33%,min=1e-4", "one-cycle", "one-cycle:up=0.5,start=1e-3,end=0", "linear:warmup=7")
+
+
+def fma(a, b, c):
+    return numbers.apply("fma", list(np.broadcast_arrays(F32(a), F32(b), F32(c))))
+
+
+def function(name, x):
+    return numbers.apply(name, [x])
+
+
+def above(x, low):
+    """max of dgx-numerics(7)."""
+    return np.where(x > F32(low), x, F32(low))
+
+
+def loss_of(task, x, t):
+    """Each number's loss and its derivative by the output, times the count."""
+    spec = task["loss"] if isinstance(task["loss"], dict) else {"kind": task["loss"]}
+    t = t.astype(F32)
+    if spec["kind"] == "bce":
+        soft = function("log1p", function("exp", -np.abs(x))) + above(-x, 0)
+        s = F32(1) / (F32(1) + function("exp", -x))
+        if "pos_weights" not in spec:
+            return fma(F32(1) - t, x, soft), s - t
+        w = np.array([float.fromhex(number) for number in spec["pos_weights"]]).astype(F32)
+        part = fma(w - F32(1), t, 1)
+        return fma(F32(1) - t, x, part * soft), part * s - w * t
+    d = x - t
+    if spec["kind"] == "mse":
+        return d * d, d + d
+    if spec["kind"] == "l1":
+        return np.abs(d), (d > 0).astype(F32) - (d < 0).astype(F32)
+    delta = float.fromhex(spec.get("delta", "0x1p0"))
+    z, half = np.abs(d), F32(0.5 * delta)
+    delta = F32(delta)
+    clipped = above(d, -delta)
+    return np.where(z <= delta, (F32(0.5) * z) * z, delta * (z - half)), np.where(clipped < delta, clipped, delta)
+
+
+class Updates:
+    """The optimiser's formulas on one parameter, with its entries in `state`."""
+
+    def __init__(self, task, state, step):
+        self.task, self.spec, self.state, self.step = task, task["optimizer"], state, step
+
+    def number(self, field):
+        return float.fromhex(self.spec[field])
+
+    def scheduled(self, name):
+        return inputs.scalar(self.task, name, self.step)
+
+    def decayed(self, p, g):
+        return fma(self.number("weight_decay"), p, g) if self.number("weight_decay") else g
+
+    def update(self, name, g):
+        p = self.state["model/" + name]
+        self.state["model/" + name] = getattr(self, self.spec["kind"])(p, g, lambda kind: f"optimizer/{kind}/{name}")
+
+    def lion(self, p, g, entry):
+        m = self.state[entry("exp_avg")]
+        c = fma(1 - self.number("beta1"), g - m, m)
+        self.state[entry("exp_avg")] = fma(1 - self.number("beta2"), g - m, m)
+        if self.number("weight_decay"):
+            p = p * self.scheduled("1-lr*wd")
+        return fma(self.scheduled("-lr"), (c > 0).astype(F32) - (c < 0).astype(F32), p)
+
+    def rmsprop(self, p, g, entry):
+        alpha, d = self.number("alpha"), self.decayed(p, g)
+        v = self.state[entry("square_avg")] = fma(d * d, 1 - alpha, self.state[entry("square_avg")] * F32(alpha))
+        if self.spec["centered"]:
+            a = self.state[entry("grad_avg")]
+            a = self.state[entry("grad_avg")] = fma(1 - alpha, d - a, a)
+            v = above(fma(-a, a, v), 0)
+        q = d / (np.sqrt(v) + F32(self.number("eps")))
+        if self.number("momentum"):
+            q = self.state[entry("momentum")] = fma(self.number("momentum"), self.state[entry("momentum")], q)
+        return fma(self.scheduled("-lr"), q, p)
+
+    def adagrad(self, p, g, entry):
+        d = self.decayed(p, g)
+        a = self.state[entry("sum")] = fma(d, d, self.state[entry("sum")])
+        if self.number("initial"):
+            a = a + F32(self.number("initial"))
+        rate = self.scheduled("-lr/(1+s*ld)" if self.number("lr_decay") else "-lr")
+        return fma(rate, d / (np.sqrt(a) + F32(self.number("eps"))), p)
+
+    def sgd(self, p, g, entry):
+        b = self.state[entry("momentum")] = fma(self.number("momentum"), self.state[entry("momentum")], self.decayed(p, g))
+        return fma(self.scheduled("-lr"), b, p)
+
+    def adamw(self, p, g, entry):
+        m, v = self.state[entry("exp_avg")], self.state[entry("exp_avg_sq")]
+        m = self.state[entry("exp_avg")] = fma(1 - self.number("beta1"), g - m, m)
+        v = self.state[entry("exp_avg_sq")] = fma(g * g, 1 - self.number("beta2"), v * F32(self.number("beta2")))
+        q = m / fma(np.sqrt(v), self.scheduled("1/sqrt(1-b2^t)"), self.number("eps"))
+        return fma(-self.scheduled("lr/(1-b1^t)"), q, p * self.scheduled("1-lr*wd"))
+
+
+def dot(a, b):
+    """Matrix product of [rows, n] and [n, columns] by folds; access 0 carries the rows."""
+    rows, columns = len(a), b.shape[1]
+    terms = [np.broadcast_to(x, (a.shape[1], rows, columns)).reshape(a.shape[1], -1) for x in (a.T[:, :, None], b[:, None, :])]
+    return folds.dot(*terms).reshape(rows, columns)
+
+
+def train_step(task, state, x, t, step):
+    """A linear model: the output is x W' + b."""
+    output = dot(x, state["model/0.weight"].T) + state["model/0.bias"]
+    losses, slope = loss_of(task, output, t)
+    count = F32(losses.size)
+    state["loss"] = np.array(folds.sum(losses.reshape(-1, 1))[0] / count, F32)
+    g = slope / count
+    updates = Updates(task, state, step)
+    updates.update("0.weight", dot(g.T, x))
+    updates.update("0.bias", dot(np.ones((1, len(g)), F32), g)[0])
+    state["step"] = np.array(step + 1, "<i8")
+
+
+def check(bench, name, data, loss, optimizer, schedule):
+    bench.run("dgx-submit", "--data", f"{data}.h5", "--model", f"mlp:{WIDTH}-{OUTPUTS}", "--loss", loss, "--optimizer", optimizer, "--schedule", schedule,
+              "--batch", str(BATCH), "--steps", str(STEPS), "--seed", "5", "--checkpoint-every", "30", "--key", "key.pem", "-o", f"{name}.json")
+    done = bench.run("dgx-train", f"{name}.json", "--data", f"{data}.h5", "-o", f"{name}.run", "--threads", "1")
+    task = statements.read(bench.path(f"{name}.json")).predicate
+    fields, _ = read_dataset(bench, f"{data}.h5")
+    stored = read_state(bench.path(f"{name}.run/checkpoint-{STEPS:010}-{done['state'][:12]}.h5"))
+    lines = [{"src": f"state {entry}", "s": list(array.shape), "t": {"<f4": "f32", "<i8": "i64"}[array.dtype.str]} for entry, array in stored.items()]
+    state = inputs.initial_state(lines, 5)
+    for step in range(STEPS):
+        chosen = inputs.batch_indices(5, SAMPLES, BATCH, step)
+        train_step(task, state, fields["x"][chosen], fields["y"][chosen], step)
+    for entry, array in stored.items():
+        bench.check(array.tobytes() == np.ascontiguousarray(state[entry]).tobytes(), f"{loss}, {optimizer}, {schedule}: {entry}")
+
+
+def main():
+    options = support.parsed(support.parser())
+    with support.Bench(options.bin) as bench:
+        bench.run("dgx-key", "new", "key")
+        chance = np.random.default_rng(3)
+        x = chance.normal(size=(SAMPLES, WIDTH)).astype(F32)
+        for name, y in (("labels", chance.integers(0, 2, (SAMPLES, OUTPUTS)).astype(np.uint8)), ("shares", chance.random((SAMPLES, OUTPUTS)).astype(F32)),
+                        ("targets", chance.normal(size=(SAMPLES, OUTPUTS)).astype(F32))):
+            np.save(bench.path("x.npy"), x)
+            np.save(bench.path("y.npy"), y)
+            bench.run("dgx-pack", "npy", "--x", "x.npy", "--y", "y.npy", "-o", f"{name}.h5")
+        cases = [("labels" if loss == "bce:pos-weights=1.7" else "shares" if loss.startswith("bce") else "targets", loss, "sgd:lr=0.1,momentum=0.9", "constant")
+                 for loss in LOSSES]
+        cases += [("labels", "bce", optimizer, "constant") for optimizer in OPTIMIZERS]
+        cases += [("targets", "huber", "adagrad:lr=0.1,lr-decay=0.01" if number % 2 else "lion:lr=1e-2", schedule) for number, schedule in enumerate(SCHEDULES)]
+        for number, case in enumerate(cases):
+            check(bench, f"case{number}", *case)
+        print(f"{len(cases)} trainings of {STEPS} steps")
+
+
+main()
