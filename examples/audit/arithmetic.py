@@ -225,22 +225,52 @@ def power(x, t):
     return result
 
 
-def schedule(task, name, step):
-    def number(key, of="optimizer"):
-        return float.fromhex(task[of][key])
+def fall(high, low, done):
+    angle = struct.unpack("<f", struct.pack("<f", math.pi * done))[0]
+    return low + (high - low) * (0.5 * (1.0 + elementary("cos", angle)))
 
-    rule, rate = task["schedule"], number("lr")
-    if step < rule["warmup"]:
-        rate *= (step + 1) / rule["warmup"]
-    elif rule["kind"] == "step":
-        rate *= power(number("gamma", "schedule"), (step - rule["warmup"]) // rule["every"])
-    elif rule["kind"] != "constant":
-        done = 1.0 if step >= task["steps"] else (step - rule["warmup"]) / (task["steps"] - rule["warmup"])
-        angle = struct.unpack("<f", struct.pack("<f", math.pi * done))[0]
-        left = 1.0 - done if rule["kind"] == "linear" else 0.5 * (1.0 + elementary("cos", angle))
-        rate = number("min", "schedule") + (rate - number("min", "schedule")) * left
+
+def rate_of(task, step):
+    rule, total, rate = task["schedule"], task["steps"], float.fromhex(task["optimizer"]["lr"])
+    kind, warmup = rule["kind"], rule.get("warmup", 0)
+
+    def number(key):
+        return float.fromhex(rule[key])
+
+    if step < warmup:
+        return rate * ((step + 1) / warmup)
+    if kind == "constant":
+        return rate
+    if kind == "step":
+        return rate * power(number("gamma"), (step - warmup) // rule["every"])
+    if kind == "inverse-sqrt":
+        return rate / math.sqrt(step / warmup)
+    if kind == "one-cycle":
+        turn = number("up") * total - 1.0
+        return fall(number("start"), rate, step / turn) if step <= turn else fall(rate, number("end"), (step - turn) / ((total - 1) - turn))
+    if kind == "wsd":
+        start, length = total - rule["decay"], rule["decay"]
+        if step < start:
+            return rate
+    else:
+        start, length = warmup, total - warmup
+    done = 1.0 if step >= total else rule.get("cycles", 1) * (step - start) % length / length
+    if kind == "cosine":
+        return fall(rate, number("min"), done)
+    left = 1.0 - done
+    if kind == "polynomial":
+        left = power(left, int(number("power"))) * (math.sqrt(left) if number("power") % 1 else 1.0)
+    return number("min") + (rate - number("min")) * left
+
+
+def schedule(task, name, step):
+    def number(key):
+        return float.fromhex(task["optimizer"][key])
+
+    rate = rate_of(task, step)
     made = {"lr": lambda: rate, "-lr": lambda: -rate, "lr/(1-b1^t)": lambda: rate / (1.0 - power(number("beta1"), step + 1)),
-            "1/sqrt(1-b2^t)": lambda: 1.0 / math.sqrt(1.0 - power(number("beta2"), step + 1)), "1-lr*wd": lambda: 1.0 - rate * number("weight_decay")}[name]()
+            "1/sqrt(1-b2^t)": lambda: 1.0 / math.sqrt(1.0 - power(number("beta2"), step + 1)), "1-lr*wd": lambda: 1.0 - rate * number("weight_decay"),
+            "-lr/(1+s*ld)": lambda: -(rate / (1.0 + step * number("lr_decay")))}[name]()
     return struct.unpack("<f", struct.pack("<f", made))[0]
 
 

@@ -221,7 +221,8 @@ Status check_state_input(const Primitive& line, Inputs& inputs) {
 }
 
 Status check_schedule_input(const Primitive& line, Inputs& inputs) {
-  static const std::set<std::string_view> kNames = {"lr", "-lr", "lr/(1-b1^t)", "1/sqrt(1-b2^t)", "1-lr*wd"};
+  static const std::set<std::string_view> kNames = {"lr",      "-lr",         "lr/(1-b1^t)", "1/sqrt(1-b2^t)",
+                                                    "1-lr*wd", "-lr/(1+s*ld)"};
   const auto count = static_cast<std::int64_t>(line.source.of.size());
   if (line.dtype != DType::kF32 || line.shape != Shape{count})
     return malformed(fmt::format("s: a schedule of {} names is f32 [{}]", count, count));
