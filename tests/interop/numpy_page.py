@@ -143,6 +143,14 @@ def check_schedule(case):
     check([bits(inputs.scalar(task, name, case["step"])) for name in names] == case["values"], f"schedule {case}")
 
 
+def check_group(case):
+    task = {"steps": case["total"], "groups": [{"lr": "0x1p0"}, {"lr": case["factor"], "weight_decay": case["wd"]}],
+            "optimizer": {"lr": case["lr"], "beta1": case["beta1"], "beta2": case["beta2"], "weight_decay": "0x1p3"},
+            "schedule": {"kind": case["kind"], "warmup": case["warmup"], "every": case["every"], "gamma": case["gamma"], "min": case["minimum"]}}
+    names = ["lr:2", "-lr:2", "lr/(1-b1^t):2", "1-lr*wd:2"]
+    check([bits(inputs.scalar(task, name, case["step"])) for name in names] == case["values"], f"schedule of a group {case}")
+
+
 def check_vectors():
     vectors = json.loads(text_of("tests/vectors/kernels_ref.json"))
     for case in vectors["dot"]:
@@ -161,6 +169,8 @@ def check_vectors():
         task = {"steps": case["total"], "optimizer": {"lr": case["lr"], "lr_decay": case["lr_decay"]}, "schedule": case["schedule"]}
         for name, wanted in (("lr", case["rates"]), ("-lr/(1+s*ld)", case["decayed"])):
             check([bits(inputs.scalar(task, name, step)) for step in case["steps"]] == wanted, f"{name} of {case}")
+    for case in vectors["schedule_group"]:
+        check_group(case)
 
 
 def check_order():

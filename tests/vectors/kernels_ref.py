@@ -146,6 +146,16 @@ def scalars(p, s):
                               1.0 - r * p["wd"])]
 
 
+def grouped():
+    """Names of groups: the rate times the group's factor, and the group's decay."""
+    p = dict(lr=0.003, beta1=0.9, beta2=0.999, every=7, gamma=0.1, minimum=1e-05, total=1000, kind="cosine", warmup=100)
+    for factor, decay in ((0.1, 0.0), (3.0, 0.3), (1 / 3, 1e-30)):
+        for s in (0, 99, 500, 1000):
+            f = rate(p, s) * factor
+            values = [bits(x) for x in (f, -f, f / (1.0 - power(p["beta1"], s + 1)), 1.0 - f * decay)]
+            yield dict({k: v.hex() if isinstance(v, float) else v for k, v in p.items()}, factor=factor.hex(), wd=decay.hex(), step=s, values=values)
+
+
 def schedules():
     common = dict(lr=0.003, beta1=0.9, beta2=0.999, wd=0.1, every=7, gamma=0.1, minimum=1e-05, total=1000)
     for kind in ("constant", "step", "cosine", "linear"):
@@ -217,6 +227,7 @@ def main():
                   for s, n, b in orders for t in (0, 1, 500)],
         "rates": list(rates()),
         "schedule": list(schedules()),
+        "schedule_group": list(grouped()),
     }
     print(json.dumps(vectors, sort_keys=True, separators=(",", ":")))
 

@@ -176,9 +176,12 @@ def one_cycle(rate, schedule, steps, step):
 def scalar(task, name, step):
     """One number of the `schedule` input."""
     rate, optimizer, t = learning_rate(task, step), task["optimizer"], step + 1
+    name, _, number_of_group = name.partition(":")
+    group = task["groups"][int(number_of_group) - 1] if number_of_group else {}
+    rate *= float.fromhex(group.get("lr", "0x1p0"))
 
     def number(field):
-        return float.fromhex(optimizer[field])
+        return float.fromhex(group.get(field, optimizer[field]))
 
     if name == "-lr/(1+s*ld)":
         return np.float32(-(rate / (1.0 + step * number("lr_decay"))))
