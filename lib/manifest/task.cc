@@ -143,6 +143,7 @@ void read_training(json::Fields& in, Task& out) {
     out.clip_norm = read_double(in, "clip_norm");
     if (*out.clip_norm <= 0) in.fail("clip_norm", "must be above zero");
   }
+  out.update = program::read_update(in);
   out.batch = in.integer("batch", 1, kMaxInteger);
   out.steps = in.integer("steps", 2, kMaxSteps);
   out.seed = read_u64(in, "seed");
@@ -175,6 +176,7 @@ json::Object Task::predicate() const {
                    {"estimate", estimate_json(estimate)},
                    {"caps", caps_json(caps)}};
   if (clip_norm) out.emplace("clip_norm", program::hex_float(*clip_norm));
+  program::add_json(out, update);
   if (ledger) out.emplace("ledger", ledger->hex());
   return out;
 }

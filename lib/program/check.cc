@@ -221,13 +221,11 @@ Status check_state_input(const Primitive& line, Inputs& inputs) {
 }
 
 Status check_schedule_input(const Primitive& line, Inputs& inputs) {
-  static const std::set<std::string_view> kNames = {"lr",      "-lr",         "lr/(1-b1^t)", "1/sqrt(1-b2^t)",
-                                                    "1-lr*wd", "-lr/(1+s*ld)"};
   const auto count = static_cast<std::int64_t>(line.source.of.size());
   if (line.dtype != DType::kF32 || line.shape != Shape{count})
     return malformed(fmt::format("s: a schedule of {} names is f32 [{}]", count, count));
   for (const std::string& name : line.source.of) {
-    if (!kNames.contains(name)) return malformed(fmt::format("of: unknown schedule '{}'", name));
+    if (!kernels::parse_schedule_name(name)) return malformed(fmt::format("of: unknown schedule '{}'", name));
   }
   return take_once(inputs, "schedule");
 }

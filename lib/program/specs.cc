@@ -300,7 +300,7 @@ Result<ScheduleSpec> schedule_from_json(const json::Value& value, const std::str
 
 Result<kernels::ScheduleParameters> schedule_parameters(const OptimizerSpec& optimizer,
                                                         const ScheduleSpec& schedule,
-                                                        std::int64_t total_steps) {
+                                                        std::int64_t total_steps, const UpdateSpec& update) {
   kernels::ScheduleParameters out;
   out.learning_rate = optimizer.learning_rate;
   out.weight_decay = optimizer.weight_decay;
@@ -321,6 +321,8 @@ Result<kernels::ScheduleParameters> schedule_parameters(const OptimizerSpec& opt
   out.end = schedule.end;
   out.up = schedule.up;
   out.total_steps = total_steps;
+  for (const ParameterGroup& group : update.groups)
+    out.groups.push_back({group.rate, group.weight_decay.value_or(optimizer.weight_decay)});
   DGX_CHECK(kernels::check_schedule(out));
   return out;
 }

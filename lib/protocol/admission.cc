@@ -63,15 +63,32 @@ Status check_data(const Task& task) {
 /// do. The largest rate is at an end of a part of the schedule, since within each part rates only rise or
 /// only fall.
 Status check_schedule(const Task& task) {
-  const auto schedule = program::schedule_parameters(task.optimizer, task.schedule, task.steps);
+  const auto schedule = program::schedule_parameters(task.optimizer, task.schedule, task.steps, task.update);
   if (!schedule.ok()) return malformed("schedule: " + schedule.error().message);
   const double last = kernels::learning_rate_at(*schedule, task.steps - 1);
   const double rate = std::max(schedule->learning_rate, last);
-  const double scaled = rate / (1.0 - schedule->beta1);
-  const double decay = rate * schedule->weight_decay;
-  for (const double number : {last, rate, scaled, decay}) {
-    if (!(number <= kMaxScheduled))
-      return malformed("schedule: its numbers reach beyond 2^126: the run would end there");
+  std::vector<kernels::ScheduleGroup> groups = schedule->groups;
+  groups.push_back({1, schedule->weight_decay});
+  for (const kernels::ScheduleGroup& group : groups) {
+    const double own = rate * group.factor;
+    const double scaled = own / (1.0 - schedule->beta1);
+    const double decay = own * group.weight_decay;
+    for (const double number : {last, own, scaled, decay}) {
+      if (!(number <= kMaxScheduled))
+        return malformed("schedule: its numbers reach beyond 2^126: the run would end there");
+    }
+  }
+  return {};
+}
+
+/// A name of a group that the task does not have has no number.
+Status check_groups(const Task& task, const kernels::Primitive& input) {
+  for (const std::string& text : input.source.of) {
+    const auto name = kernels::parse_schedule_name(text);
+    if (!name || static_cast<std::size_t>(name->group) > task.update.groups.size()) {
+      return malformed(fmt::format("groups: the program's schedule has {}, the task {} groups", text,
+                                   task.update.groups.size()));
+    }
   }
   return {};
 }
@@ -144,9 +161,9 @@ Status check_admission(const Task& task) {
 Status check_admission(const Task& task, const program::Program& program) {
   DGX_CHECK(check_admission(task));
   for (const kernels::Primitive& line : program.values) {
-    const bool is_batch =
-        line.kind == kernels::Kind::kInput && line.source.kind == kernels::Source::Kind::kBatch;
-    if (is_batch) DGX_CHECK(check_batch(task, line));
+    if (line.kind != kernels::Kind::kInput) continue;
+    if (line.source.kind == kernels::Source::Kind::kBatch) DGX_CHECK(check_batch(task, line));
+    if (line.source.kind == kernels::Source::Kind::kSchedule) DGX_CHECK(check_groups(task, line));
   }
   return check_price(task, program);
 }

@@ -170,8 +170,8 @@ Result<std::int64_t> dataset_element(const manifest::Task& task, std::int64_t st
 namespace {
 
 Result<Number> schedule_number(const Step& step, const kernels::Primitive& line, std::int64_t element) {
-  DGX_TRY(const auto parameters,
-          program::schedule_parameters(step.task.optimizer, step.task.schedule, step.task.steps));
+  DGX_TRY(const auto parameters, program::schedule_parameters(step.task.optimizer, step.task.schedule,
+                                                              step.task.steps, step.task.update));
   DGX_TRY(const std::vector<float> numbers, kernels::schedule_scalars(line.source.of, parameters, step.step));
   if (element >= static_cast<std::int64_t>(numbers.size()))
     return malformed("the schedule has no such element");

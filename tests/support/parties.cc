@@ -134,7 +134,8 @@ Tensor TinyParty::input(const kernels::Primitive& line, std::int64_t step) {
       return out;
     }
     case Source::Kind::kSchedule: {
-      const auto parameters = program::schedule_parameters(task.optimizer, task.schedule, task.steps);
+      const auto parameters =
+          program::schedule_parameters(task.optimizer, task.schedule, task.steps, task.update);
       const auto numbers = kernels::schedule_scalars(line.source.of, *parameters, step);
       std::copy(numbers->begin(), numbers->end(), out.as<float>().begin());
       return out;

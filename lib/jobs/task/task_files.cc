@@ -119,7 +119,8 @@ namespace {
 
 Result<exec::StepInputs> step_inputs(const TaskFiles& files, const bundle::Dataset& data) {
   const manifest::Task& task = files.body();
-  DGX_TRY(const auto schedule, program::schedule_parameters(task.optimizer, task.schedule, task.steps));
+  DGX_TRY(const auto schedule,
+          program::schedule_parameters(task.optimizer, task.schedule, task.steps, task.update));
   exec::StepInputs inputs{schedule, task.seed, task.batch};
   for (const auto& [name, field] : data.fields) inputs.fields.emplace(name, field.numbers.view());
   return inputs;

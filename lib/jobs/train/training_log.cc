@@ -47,7 +47,8 @@ std::vector<kernels::ValueIndex> gradient_squares(const program::Program& progra
 
 Result<TrainingLog> TrainingLog::open(const std::string& run, const manifest::Task& task,
                                       std::int64_t position, std::span<const float> losses) {
-  DGX_TRY(const auto schedule, program::schedule_parameters(task.optimizer, task.schedule, task.steps));
+  DGX_TRY(const auto schedule,
+          program::schedule_parameters(task.optimizer, task.schedule, task.steps, task.update));
   const std::int64_t first = position - std::ssize(losses);  // the run's first state
   std::int64_t last = first;
   double seconds = 0;

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
+#include <utility>
 
 #include "dgx/core/text.h"
 #include "dgx/kernels/functions.h"
@@ -25,23 +27,38 @@ Status check_beta(std::string_view name, double value) {
   return usage_error(fmt::format("{} is {}", name, value), "at least 0, below 1");
 }
 
+/// The names, and whether they may have a group.
+constexpr std::array<std::pair<std::string_view, bool>, 6> kNames = {{{"lr", true},
+                                                                      {"-lr", true},
+                                                                      {"lr/(1-b1^t)", true},
+                                                                      {"1/sqrt(1-b2^t)", false},
+                                                                      {"1-lr*wd", true},
+                                                                      {"-lr/(1+s*ld)", true}}};
+
 // One name's value, before the last rounding. schedule.h, "schedule_scalars", states the sequences.
-Result<double> scalar_of(std::string_view name, const ScheduleParameters& parameters, std::int64_t step) {
-  const double rate = learning_rate_at(parameters, step);
+Result<double> scalar_of(std::string_view text, const ScheduleParameters& parameters, std::int64_t step) {
+  const auto parsed = parse_schedule_name(text);
+  if (!parsed || static_cast<std::size_t>(parsed->group) > parameters.groups.size())
+    return usage_error(fmt::format("unknown schedule \"{}\"", text));
+  const std::string_view name = parsed->base;
+  const ScheduleGroup group = parsed->group == 0
+                                  ? ScheduleGroup{1, parameters.weight_decay}
+                                  : parameters.groups[static_cast<std::size_t>(parsed->group - 1)];
+  const double rate = learning_rate_at(parameters, step) * group.factor;
   const std::int64_t t = step + 1;
   if (name == "lr") return rate;
   if (name == "-lr") return -rate;
   if (name == "lr/(1-b1^t)") return rate / (1.0 - power(parameters.beta1, t));
   if (name == "1/sqrt(1-b2^t)") return 1.0 / std::sqrt(1.0 - power(parameters.beta2, t));
   if (name == "1-lr*wd") {
-    const double product = rate * parameters.weight_decay;
+    const double product = rate * group.weight_decay;
     return 1.0 - product;
   }
   if (name == "-lr/(1+s*ld)") {
     const double product = static_cast<double>(step) * parameters.rate_decay;
     return -(rate / (1.0 + product));
   }
-  return usage_error(fmt::format("unknown schedule \"{}\"", name));
+  return internal_error(fmt::format("schedule \"{}\" has no sequence", name));
 }
 
 /// Half a cosine wave, from `high` for a progress of 0 to `low` for 1.
@@ -133,6 +150,19 @@ Status check_fall(const ScheduleParameters& p) {
 
 }  // namespace
 
+std::optional<ScheduleName> parse_schedule_name(std::string_view text) {
+  const std::size_t colon = text.find(':');
+  ScheduleName out{text.substr(0, colon), 0};
+  const auto* const known = std::ranges::find(kNames, out.base, &std::pair<std::string_view, bool>::first);
+  if (known == kNames.end()) return std::nullopt;
+  if (colon == std::string_view::npos) return out;
+  const std::string_view digits = text.substr(colon + 1);
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), out.group);
+  const bool is_number = error == std::errc() && end == digits.data() + digits.size() && digits[0] != '0';
+  if (!known->second || !is_number || out.group < 1 || out.group > kMaxScheduleGroups) return std::nullopt;
+  return out;
+}
+
 std::string_view name_of(ScheduleKind kind) { return kKindNames[static_cast<std::size_t>(kind)]; }
 
 Result<ScheduleKind> schedule_kind_from_name(std::string_view name) {
@@ -182,6 +212,10 @@ Status check_schedule(const ScheduleParameters& p) {
   DGX_CHECK(check_number("minimum", p.minimum));
   DGX_CHECK(check_beta("beta1", p.beta1));
   DGX_CHECK(check_beta("beta2", p.beta2));
+  for (const ScheduleGroup& group : p.groups) {
+    DGX_CHECK(check_number("a group's factor", group.factor));
+    DGX_CHECK(check_number("a group's weight decay", group.weight_decay));
+  }
   if (p.kind == ScheduleKind::kStep && p.every < 1)
     return usage_error(fmt::format("every is {}", p.every), "at least 1");
   const std::int64_t least_warmup = p.kind == ScheduleKind::kInverseSqrt ? 1 : 0;

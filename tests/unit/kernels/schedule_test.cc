@@ -69,6 +69,31 @@ TEST_CASE("rates of every kind are those of the page") {
   }
 }
 
+TEST_CASE("a group's scalars are those of its factor and decay") {
+  for (const json::Value& vector : *member(vectors(), "schedule_group").as_array()) {
+    ScheduleParameters parameters = parameters_of(vector);
+    parameters.groups = {{1, 0}, {real(vector, "factor"), parameters.weight_decay}};
+    parameters.weight_decay = 8;
+    const std::vector<std::string> names = {"lr:2", "-lr:2", "lr/(1-b1^t):2", "1-lr*wd:2"};
+    const auto scalars = schedule_scalars(names, parameters, integer(vector, "step"));
+    REQUIRE(scalars.ok());
+    const json::Array& expected = *member(vector, "values").as_array();
+    CAPTURE(vector.dump());
+    for (std::size_t n = 0; n < names.size(); ++n) CHECK(bits((*scalars)[n]) == hex(expected[n]));
+    CHECK_FALSE(schedule_scalars(std::vector<std::string>{"lr:3"}, parameters, 0).ok());
+  }
+}
+
+TEST_CASE("a schedule's name has one form") {
+  for (const char* name : {"lr", "-lr:1", "-lr:32", "lr/(1-b1^t):7", "1-lr*wd:2", "1/sqrt(1-b2^t)"})
+    CHECK(parse_schedule_name(name));
+  for (const char* name : {"", ":1", "lr:", "lr:0", "lr:01", "lr:33", "lr:-1", "lr:+1", "lr: 1", "lr:1 ",
+                           "lr:1:1", "lr:99999999999999999999", "1/sqrt(1-b2^t):1", "rate:1"}) {
+    INFO(name);
+    CHECK_FALSE(parse_schedule_name(name));
+  }
+}
+
 TEST_CASE("a schedule starts, turns and ends where it says") {
   ScheduleParameters parameters;
   parameters.learning_rate = 0.5;

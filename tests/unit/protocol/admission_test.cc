@@ -104,6 +104,38 @@ TEST_CASE("A schedule that is admitted is finite at every step") {
   CHECK(admitted > 10);
 }
 
+TEST_CASE("A group's numbers stay finite, too") {
+  Task body = scheduled("sgd:lr=1e30,weight-decay=1", "constant");
+  CHECK(refusal(body).empty());
+  body.update.groups = {{"*", 1e9, std::nullopt}};
+  CHECK_THAT(refusal(body), Catch::Contains("2^126"));
+  body.update.groups = {{"*", 0.5, 1e9}};
+  CHECK_THAT(refusal(body), Catch::Contains("2^126"));
+  body.update.groups = {{"*", 0.5, 0.0}};
+  CHECK(refusal(body).empty());
+}
+
+TEST_CASE("A program names no group that its task does not have") {
+  const auto program =
+      *program::parse_program(R"({"k":"input","next":0,"s":[],"src":"state loss","t":"f32","v":0})"
+                              "\n"
+                              R"({"k":"input","next":3,"s":[],"src":"state step","t":"i64","v":1})"
+                              "\n"
+                              R"({"k":"input","of":["-lr","-lr:2"],"s":[2],"src":"schedule","t":"f32","v":2})"
+                              "\n"
+                              R"({"do":["add x0 1"],"k":"map","s":[],"t":"i64","v":3,"x":["1[]"]})"
+                              "\n");
+  Task body = task();
+  const program::Cost cost = program::cost_of(program);
+  body.caps.bytes = cost.state_bytes;
+  body.estimate = *estimate(
+      {cost.total_operations, cost.state_bytes, body.steps, body.checkpoint_every, body.price}, body.policy);
+  body.update.groups = {{"a", 0.5, std::nullopt}};
+  CHECK_THAT(check_admission(body, program).error().message, Catch::Contains("-lr:2"));
+  body.update.groups.push_back({"b", 0.5, std::nullopt});
+  CHECK(check_admission(body, program).ok());
+}
+
 TEST_CASE("A task is about its program's batch, work and state") {
   const auto program =
       *program::parse_program(R"({"k":"input","next":0,"s":[],"src":"state loss","t":"f32","v":0})"

@@ -98,6 +98,7 @@ struct Task {
   program::OptimizerSpec optimizer;
   program::ScheduleSpec schedule;
   std::optional<double> clip_norm;  ///< above zero, finite
+  program::UpdateSpec update;
   std::int64_t batch = 0;
   std::int64_t steps = 0;  ///< at least 2
   std::uint64_t seed = 0;

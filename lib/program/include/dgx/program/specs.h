@@ -10,6 +10,7 @@
 #include "dgx/core/json.h"
 #include "dgx/core/result.h"
 #include "dgx/kernels/schedule.h"
+#include "dgx/program/update_spec.h"
 
 namespace dgx::program {
 
@@ -130,7 +131,8 @@ struct ScheduleText {
 /// (kernels::check_schedule).
 [[nodiscard]] Result<kernels::ScheduleParameters> schedule_parameters(const OptimizerSpec& optimizer,
                                                                       const ScheduleSpec& schedule,
-                                                                      std::int64_t total_steps);
+                                                                      std::int64_t total_steps,
+                                                                      const UpdateSpec& update = {});
 
 enum class LossKind {
   kCrossEntropy,

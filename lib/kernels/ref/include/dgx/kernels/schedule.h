@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -30,6 +31,12 @@ enum class ScheduleKind : std::uint8_t {
 inline constexpr std::int64_t kMaxCycles = std::int64_t{1} << 20;
 inline constexpr double kMaxExponent = 64;
 
+/// What a group of parameters has in place of the optimiser's rate and decay.
+struct ScheduleGroup {
+  double factor = 1;  ///< of the rate
+  double weight_decay = 0;
+};
+
 /// The optimiser's numbers as the task states them. All counts are in steps.
 struct ScheduleParameters {
   double learning_rate = 0;
@@ -48,7 +55,19 @@ struct ScheduleParameters {
   double end = 0;                ///< kOneCycle: the last rate
   double up = 0.3;               ///< kOneCycle: the share of all steps in which the rate rises, at most 1
   std::int64_t total_steps = 0;  ///< of the task; kConstant, kStep and kInverseSqrt do not need it
+  std::vector<ScheduleGroup> groups = {};
 };
+
+/// Most groups that a schedule can have.
+inline constexpr int kMaxScheduleGroups = 32;
+
+/// One name of a `schedule` input: "-lr", or "-lr:2" for group 2. Groups count from 1.
+struct ScheduleName {
+  std::string_view base;  ///< "-lr"
+  int group = 0;          ///< 0: none
+};
+/// nullopt for a text that is no name of dgx-program(5), "Inputs". Borrows from `text`.
+[[nodiscard]] std::optional<ScheduleName> parse_schedule_name(std::string_view text);
 
 /// x^t, t >= 0, in binary64 by square and multiply: r = 1, b = x; while t > 0: if t is odd then r = r · b;
 /// t = ⌊t/2⌋; if t > 0 then b = b · b. The result is r.
@@ -70,7 +89,8 @@ struct ScheduleParameters {
 /// - "1/sqrt(1-b2^t)": p = power(beta2, t);  d = 1 − p;  r = sqrt(d);  1 / r
 /// - "1-lr*wd":        m = rate · weight_decay;  1 − m
 /// - "-lr/(1+s*ld)":   m = step · rate_decay;  d = 1 + m;  r = rate / d;  −r
-/// kUsage: a name not in this list, a negative step, parameters that check_schedule refuses, or a result that
+/// A name of group n takes the rate times its factor, and its decay. kUsage: a name not in this list or of no
+/// group, a negative step, parameters that check_schedule refuses, or a result that
 /// is not finite.
 [[nodiscard]] Result<std::vector<float>> schedule_scalars(std::span<const std::string> names,
                                                           const ScheduleParameters& parameters,

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dgx/core/json.h"
+#include "dgx/core/result.h"
+
+namespace dgx::program {
+
+/// Which parameters are meant: a glob on whole names without `model/` (`*` any characters, `?` one), or
+/// `rank<N`, those with fewer than N dimensions.
+inline constexpr std::size_t kMaxPatternBytes = 256;
+/// Most groups of a task, and most patterns of frozen parameters.
+inline constexpr std::size_t kMaxGroups = 32;
+
+/// kUsage for a text that is no pattern (dgx-manifest(5), `groups`).
+[[nodiscard]] Status check_pattern(std::string_view pattern);
+/// True if the pattern, which check_pattern() has accepted, means the parameter. Cost: at most the product of
+/// both lengths.
+[[nodiscard]] bool matches(std::string_view pattern, std::string_view name, std::size_t rank);
+
+/// Parameters that train otherwise: `head.*:lr=0.1x,weight-decay=0`.
+struct ParameterGroup {
+  std::string match;
+  double rate = 1;                     ///< factor of the optimiser's rate, above 0
+  std::optional<double> weight_decay;  ///< in place of the optimiser's
+  bool operator==(const ParameterGroup&) const = default;
+};
+[[nodiscard]] Result<ParameterGroup> parse_group(std::string_view text);
+
+/// What a task says of its updates beside optimiser and schedule. As JSON each part is a key of the task,
+/// there only if it is used.
+struct UpdateSpec {
+  std::vector<ParameterGroup> groups;  ///< the first that matches a parameter is its group
+  std::vector<std::string> frozen;     ///< patterns
+  bool operator==(const UpdateSpec&) const = default;
+};
+/// Adds the keys to a task's predicate.
+void add_json(json::Object& task, const UpdateSpec& spec);
+/// Reads the keys that are there; errors stay in `task`.
+[[nodiscard]] UpdateSpec read_update(json::Fields& task);
+
+}  // namespace dgx::program
