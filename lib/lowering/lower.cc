@@ -13,6 +13,7 @@
 #include "lower_optimizer.h"
 #include "lowering.h"
 #include "merge_maps.h"
+#include "parameters.h"
 
 namespace dgx::lowering {
 
@@ -212,21 +213,21 @@ Result<LossForms> define_loss(LoweringState& state, const TrainingRecipe& recipe
 }
 
 Status update(LoweringState& state, OptimizerLowering& optimizer, std::size_t source,
-              const TensorForm& gradient) {
+              const TensorForm& gradient, std::size_t group) {
   const std::string& name = state.graph.sources[source].name;
   const TensorForm& parameter = state.form(state.graph.sources[source].tensor);
   if (parameter.dtype != DType::kF32 || gradient.dtype != DType::kF32)
     return usage_error("model: " + name + " is trained but not f32");
   if (parameter.splat) return internal_error("capture: a constant is trained");
-  optimizer.update(name, parameter.value, gradient);
+  optimizer.update(name, parameter.value, gradient, group);
   return {};
 }
 
 /// The sources that have a gradient by now and no update yet.
-std::vector<std::size_t> ready_sources(LoweringState& state) {
+std::vector<std::size_t> ready_sources(LoweringState& state, const Treatment& treatment) {
   std::vector<std::size_t> ready;
-  for (std::size_t n = 0; n < state.graph.gradients.size(); ++n) {
-    const auto& gradient = state.graph.gradients[n];
+  for (std::size_t n = 0; n < treatment.gradients.size(); ++n) {
+    const auto& gradient = treatment.gradients[n];
     if (!gradient || !state.is_defined(*gradient)) continue;
     const TensorForm& parameter = state.form(state.graph.sources[n].tensor);
     if (parameter.splat || !state.builder.values()[parameter.value].next) ready.push_back(n);
@@ -234,28 +235,29 @@ std::vector<std::size_t> ready_sources(LoweringState& state) {
   return ready;
 }
 
-Status update_ready(LoweringState& state, OptimizerLowering& optimizer) {
-  for (const std::size_t n : ready_sources(state))
-    DGX_CHECK(update(state, optimizer, n, state.form(*state.graph.gradients[n])));
+Status update_ready(LoweringState& state, OptimizerLowering& optimizer, const Treatment& treatment) {
+  for (const std::size_t n : ready_sources(state, treatment))
+    DGX_CHECK(update(state, optimizer, n, state.form(*treatment.gradients[n]), treatment.groups[n]));
   return {};
 }
 
-Status update_clipped(LoweringState& state, OptimizerLowering& optimizer, double bound) {
-  const std::vector<std::size_t> sources = ready_sources(state);
+Status update_clipped(LoweringState& state, OptimizerLowering& optimizer, const Treatment& treatment,
+                      double bound) {
+  const std::vector<std::size_t> sources = ready_sources(state, treatment);
   std::vector<TensorForm> gradients;
-  for (const std::size_t n : sources) gradients.push_back(state.form(*state.graph.gradients[n]));
+  for (const std::size_t n : sources) gradients.push_back(state.form(*treatment.gradients[n]));
   const auto clipped = clip_gradients(state.builder, gradients, bound);
   for (std::size_t n = 0; n < sources.size(); ++n)
-    DGX_CHECK(update(state, optimizer, sources[n], clipped[n]));
+    DGX_CHECK(update(state, optimizer, sources[n], clipped[n], treatment.groups[sources[n]]));
   return {};
 }
 
 /// Gives a `next` to all other entries of the model: the buffers that the pass replaces, and those that stay.
-Status finish_entries(LoweringState& state) {
+Status finish_entries(LoweringState& state, const Treatment& treatment) {
   const CapturedGraph& graph = state.graph;
   Builder& builder = state.builder;
-  for (std::size_t n = 0; n < graph.gradients.size(); ++n) {
-    if (graph.gradients[n] && !state.is_defined(*graph.gradients[n]))
+  for (std::size_t n = 0; n < treatment.gradients.size(); ++n) {
+    if (treatment.gradients[n] && !state.is_defined(*treatment.gradients[n]))
       return internal_error("capture: no call gives the gradient of " + graph.sources[n].name);
   }
   for (const auto& [source, tensor] : graph.buffer_updates) {
@@ -306,7 +308,8 @@ Result<Program> lower_training_step(const CapturedGraph& graph, const TrainingRe
   if (!graph.output_gradient) return internal_error("capture: a training step without output gradient");
   if (graph.gradients.size() > graph.sources.size())
     return internal_error("capture: more gradients than sources");
-  std::vector<std::optional<TensorId>> wanted = graph.gradients;
+  DGX_TRY(const Treatment treatment, treat_parameters(graph, recipe.update));
+  std::vector<std::optional<TensorId>> wanted = treatment.gradients;
   for (const auto& update : graph.buffer_updates) wanted.emplace_back(update.second);
   const LossEnds ends = loss_ends(graph, recipe.loss);
   wanted.insert(wanted.end(), {ends.output, ends.targets});
@@ -320,16 +323,16 @@ Result<Program> lower_training_step(const CapturedGraph& graph, const TrainingRe
     if (forward[n]) DGX_CHECK(lower_call(state, n));
   }
   DGX_TRY(const LossForms loss, define_loss(state, recipe, ends));
-  OptimizerLowering optimizer(state.builder, recipe.optimizer);
+  OptimizerLowering optimizer(state.builder, recipe.optimizer, recipe.update);
   // A parameter is updated as soon as its gradient is there; with clipping all wait for the last gradient.
-  if (!recipe.clip_norm) DGX_CHECK(update_ready(state, optimizer));
+  if (!recipe.clip_norm) DGX_CHECK(update_ready(state, optimizer, treatment));
   for (std::size_t n = 0; n < graph.calls.size(); ++n) {
     if (!live[n] || forward[n]) continue;
     DGX_CHECK(lower_call(state, n));
-    if (!recipe.clip_norm) DGX_CHECK(update_ready(state, optimizer));
+    if (!recipe.clip_norm) DGX_CHECK(update_ready(state, optimizer, treatment));
   }
-  if (recipe.clip_norm) DGX_CHECK(update_clipped(state, optimizer, *recipe.clip_norm));
-  DGX_CHECK(finish_entries(state));
+  if (recipe.clip_norm) DGX_CHECK(update_clipped(state, optimizer, treatment, *recipe.clip_norm));
+  DGX_CHECK(finish_entries(state, treatment));
   define_counters(state.builder, loss);
   return checked(merge_maps(state.builder.finish()), ProgramRole::kTraining);
 }

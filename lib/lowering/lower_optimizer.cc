@@ -1,5 +1,7 @@
 #include "lower_optimizer.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "lowering.h"
@@ -31,6 +33,11 @@ std::vector<std::string> schedule_names(const OptimizerSpec& spec) {
   return {};
 }
 
+/// A rate's name for a group; what does not depend on the rate has one name for all.
+std::string name_in_group(const std::string& name, std::size_t group) {
+  return group == 0 || name == kAdamScale ? name : fmt::format("{}:{}", name, group);
+}
+
 TensorForm sum_of_squares(Builder& builder, const TensorForm& gradient) {
   LineWriter line(builder, "clip norm", Kind::kSum, {}, gradient.shape);
   std::vector<kernels::Coordinate> indices;
@@ -58,11 +65,24 @@ TensorForm form_at(const Builder& builder, ValueIndex value) {
   return value_form(value, builder.values()[value].dtype, builder.values()[value].shape);
 }
 
-OptimizerLowering::OptimizerLowering(Builder& builder, const OptimizerSpec& spec)
-    : builder_(builder), spec_(spec), names_(schedule_names(spec)), schedule_(builder.schedule(names_)) {}
+OptimizerLowering::OptimizerLowering(Builder& builder, const OptimizerSpec& spec,
+                                     const program::UpdateSpec& update)
+    : builder_(builder), specs_{spec} {
+  for (const program::ParameterGroup& group : update.groups) {
+    specs_.push_back(spec);
+    specs_.back().weight_decay = group.weight_decay.value_or(spec.weight_decay);
+  }
+  for (std::size_t group = 0; group < specs_.size(); ++group) {
+    for (const std::string& name : schedule_names(specs_[group])) {
+      const std::string own = name_in_group(name, group);
+      if (std::find(names_.begin(), names_.end(), own) == names_.end()) names_.push_back(own);
+    }
+  }
+  schedule_ = builder.schedule(names_);
+}
 
 Expression OptimizerLowering::scheduled(LineWriter& line, const std::string& name) const {
-  const auto at = std::find(names_.begin(), names_.end(), name) - names_.begin();
+  const auto at = std::find(names_.begin(), names_.end(), name_in_group(name, group_)) - names_.begin();
   return line.read(form_at(builder_, schedule_), {constant_index(at)});
 }
 
@@ -74,7 +94,10 @@ Expression OptimizerLowering::decayed(LineWriter& line, const TensorForm& gradie
   return fma(static_cast<float>(spec_.weight_decay), line.read(parameter), g);
 }
 
-void OptimizerLowering::update(const std::string& name, ValueIndex state, const TensorForm& gradient) {
+void OptimizerLowering::update(const std::string& name, ValueIndex state, const TensorForm& gradient,
+                               std::size_t group) {
+  group_ = group;
+  spec_ = specs_[group];
   const TensorForm fitting = reshaped(builder_, "gradient " + name, gradient, builder_.values()[state].shape);
   switch (spec_.kind) {
     case OptimizerSpec::Kind::kSgd: return sgd(name, state, fitting);
@@ -140,7 +163,7 @@ void OptimizerLowering::adam(const std::string& name, ValueIndex state, const Te
   const Expression root = sqrt(line.read(square));
   const Expression denominator = fma(root, scheduled(line, kAdamScale), static_cast<float>(spec_.epsilon));
   const Expression direction = line.read(mean) / denominator;
-  if (std::find(names_.begin(), names_.end(), kDecay) != names_.end()) p = p * scheduled(line, kDecay);
+  if (spec_.kind == OptimizerSpec::Kind::kAdamW && spec_.weight_decay != 0) p = p * scheduled(line, kDecay);
   builder_.set_next(state, line.finish(DType::kF32, fma(-scheduled(line, kAdamRate), direction, p)).value);
 }
 

@@ -20,11 +20,12 @@ inline constexpr const char* kDecay = "1-lr*wd";
 /// scalars come from one vector.
 class OptimizerLowering {
  public:
-  OptimizerLowering(Builder& builder, const program::OptimizerSpec& spec);
+  OptimizerLowering(Builder& builder, const program::OptimizerSpec& spec, const program::UpdateSpec& update);
 
-  /// `state` is the input `model/NAME`. Sets its `next`; makes the optimiser's entries for it and sets
-  /// theirs.
-  void update(const std::string& name, kernels::ValueIndex state, const TensorForm& gradient);
+  /// `state` is the input `model/NAME`, a parameter of this group (0: none). Sets its `next`; makes the
+  /// optimiser's entries for it and sets theirs.
+  void update(const std::string& name, kernels::ValueIndex state, const TensorForm& gradient,
+              std::size_t group);
 
  private:
   void sgd(const std::string& name, kernels::ValueIndex state, const TensorForm& gradient);
@@ -32,11 +33,15 @@ class OptimizerLowering {
   void lion(const std::string& name, kernels::ValueIndex state, const TensorForm& gradient);
   void rmsprop(const std::string& name, kernels::ValueIndex state, const TensorForm& gradient);
   void adagrad(const std::string& name, kernels::ValueIndex state, const TensorForm& gradient);
+  /// The scheduled scalar `name` of the parameter's group.
   Expression scheduled(LineWriter& line, const std::string& name) const;
   Expression decayed(LineWriter& line, const TensorForm& gradient, const TensorForm& parameter) const;
 
   Builder& builder_;
-  const program::OptimizerSpec& spec_;
+  /// By group, 0 for parameters without one: the optimiser with the group's decay.
+  std::vector<program::OptimizerSpec> specs_;
+  program::OptimizerSpec spec_;  ///< that of the parameter being updated
+  std::size_t group_ = 0;        ///< its group
   std::vector<std::string> names_;
   kernels::ValueIndex schedule_;
 };

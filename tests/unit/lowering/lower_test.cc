@@ -194,6 +194,66 @@ TEST_CASE("a call that nothing needs is not lowered") {
   CHECK(print_program(*lower_training_step(graph, recipe)) == before);
 }
 
+TEST_CASE("a frozen parameter becomes itself, and nothing is computed for it") {
+  const auto graph = captured_mlp({4, 3, 2}, 8);
+  auto recipe = recipe_for(4, 8, "sgd:lr=0.1,momentum=0.9");
+  const auto whole = *lower_training_step(graph, recipe);
+  recipe.update.frozen = {"0.*"};
+  const auto program = *lower_training_step(graph, recipe);
+  for (const char* name : {"model/0.weight", "model/0.bias"}) {
+    const auto entry = find_state_input(program, name);
+    REQUIRE(entry);
+    CHECK(program.values[*entry].next == *entry);
+  }
+  CHECK(program.values[*find_state_input(program, "model/2.weight")].next !=
+        find_state_input(program, "model/2.weight"));
+  CHECK_FALSE(find_state_input(program, "optimizer/momentum/0.weight"));
+  CHECK(find_state_input(program, "optimizer/momentum/2.weight"));
+  // The only products left are the two of the forward pass and the last weight's gradient.
+  CHECK(cost_of(program).matrix_product_flop == 2 * 8 * (4 * 3 + 3 * 2 + 3 * 2));
+  CHECK(cost_of(whole).matrix_product_flop > cost_of(program).matrix_product_flop);
+}
+
+TEST_CASE("a parameter takes the rate and the decay of the first group that matches it") {
+  const auto graph = captured_mlp({4, 3, 2}, 8);
+  auto recipe = recipe_for(4, 8, "adamw:lr=0.1,weight-decay=0.5");
+  recipe.update.groups = {{"rank<2", 1, 0.0}, {"0.*", 0.5, std::nullopt}};
+  const auto program = *lower_training_step(graph, recipe);
+  const auto reads = [&](const char* name, const std::string& of) {
+    const auto& line = program.values[*program.values[*find_state_input(program, name)].next];
+    for (const auto& access : line.accesses) {
+      const auto& source = program.values[access.value].source;
+      if (source.kind != kernels::Source::Kind::kSchedule) continue;
+      if (source.of[static_cast<std::size_t>(access.coordinates[0].constant)] == of) return true;
+    }
+    return false;
+  };
+  CHECK(reads("model/0.bias", "lr/(1-b1^t):1"));
+  CHECK_FALSE(reads("model/0.bias", "1-lr*wd"));
+  CHECK(reads("model/0.weight", "lr/(1-b1^t):2"));
+  CHECK(reads("model/0.weight", "1-lr*wd:2"));
+  CHECK(reads("model/2.weight", "lr/(1-b1^t)"));
+  CHECK(reads("model/2.weight", "1-lr*wd"));
+}
+
+TEST_CASE("patterns that take no parameter are refused") {
+  const auto graph = captured_mlp({4, 3, 2}, 8);
+  const auto refused = [&](std::vector<ParameterGroup> groups, std::vector<std::string> frozen) {
+    auto recipe = recipe_for(4, 8, "sgd:lr=0.1");
+    recipe.update = {std::move(groups), std::move(frozen)};
+    const auto program = lower_training_step(graph, recipe);
+    REQUIRE(!program.ok());
+    CHECK(program.error().code == ErrorCode::kUsage);
+    return program.error();
+  };
+  CHECK(refused({{"0.weigth", 2, std::nullopt}}, {}).hint == "did you mean 0.weight?");
+  CHECK_THAT(refused({{"*", 2, std::nullopt}, {"0.*", 3, std::nullopt}}, {}).message,
+             Catch::Contains("0.*: takes no"));
+  CHECK_THAT(refused({{"0.*", 2, std::nullopt}}, {"0.*"}).message, Catch::Contains("takes no parameter"));
+  CHECK_THAT(refused({}, {"3.*"}).message, Catch::Contains("--freeze 3.*: matches no"));
+  CHECK_THAT(refused({}, {"*"}).message, Catch::Contains("leaves no parameter"));
+}
+
 TEST_CASE("a recipe that does not fit the model is refused") {
   const auto graph = captured_mlp({4, 3, 2}, 8);
   auto wrong_batch = recipe_for(4, 7, "sgd:lr=0.1");

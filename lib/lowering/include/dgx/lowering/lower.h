@@ -29,6 +29,7 @@ struct TrainingRecipe {
   program::LossSpec loss;
   program::OptimizerSpec optimizer;
   std::optional<double> clip_norm;  ///< bound of the gradients' global norm
+  program::UpdateSpec update = {};
 };
 
 /// One training step as primitives: the captured forward and backward, the loss written from the model's
@@ -42,8 +43,8 @@ struct TrainingRecipe {
 /// of y's shape, and y f32; output, which the model computes itself, one number.
 ///
 /// kUsage, naming the op and its place: an op, option, dtype or shape without an exact lowering, or a recipe
-/// and graph that do not fit together. The result passes program::check_program(…, kTraining); kInternal if
-/// not.
+/// and graph that do not fit together, such as a group that takes no parameter. The result passes
+/// program::check_program(…, kTraining); kInternal if not.
 [[nodiscard]] Result<program::Program> lower_training_step(const CapturedGraph& graph,
                                                            const TrainingRecipe& recipe);
 
