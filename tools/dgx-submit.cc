@@ -43,6 +43,12 @@ void declare_task(cli::Command& command, jobs::SubmitOptions& options, cli::Need
                  "constant | step:every=30,gamma=0.1 | cosine:warmup=5%,min=0 | linear:warmup=100 | "
                  "polynomial:power=2 | inverse-sqrt:warmup=100 | wsd:decay=10% | one-cycle:up=0.3");
   command.option("--clip-norm", "X", options.clip_norm, "bound on the gradients' global norm");
+  command.option(
+      "--group", "PATTERN:FIELDS", options.groups,
+      "parameters that train otherwise, 'head.*:lr=0.1x' or 'rank<2:weight-decay=0'; the first that "
+      "matches counts");
+  command.option("--freeze", "PATTERN", options.frozen,
+                 "parameters that keep their values, a glob on names or rank<2");
   command.option("--checkpoint-every", "N", options.checkpoint_every,
                  "steps per segment (default: at least 100 segments, if that adds at most 1 % to the work)");
   command.option("--inputs", "INPUT=FIELD,...", options.inputs,
@@ -82,9 +88,20 @@ json::Value roles_of(const program::Cost& cost) {
   return object;
 }
 
+void print_groups(cli::Out& out, const jobs::SubmitResult& result) {
+  json::Array groups;
+  for (const jobs::GroupSize& group : result.groups) {
+    groups.emplace_back(
+        json::Object{{"match", group.match}, {"numbers", group.numbers}, {"parameters", group.parameters}});
+  }
+  if (!groups.empty()) out.field("groups", groups);
+  if (result.frozen) out.field("frozen", *result.frozen);
+}
+
 void print_work(cli::Out& out, const jobs::SubmitResult& result) {
   const manifest::Task& task = result.task;
   out.field("parameters", result.parameters);
+  print_groups(out, result);
   out.field("steps", task.steps);
   out.field("segments", result.segments);
   out.field("checkpoint_every", task.checkpoint_every);

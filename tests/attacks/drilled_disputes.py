@@ -21,7 +21,7 @@ import numpy as np  # noqa: E402
 STEPS = ["--steps", "6", "--checkpoint-every", "3", "--seed", "7"]
 BUILT_IN = {
     "mlp": ("vectors", ["--model", "mlp:20-33-7,activation=gelu", "--loss", "cross-entropy:label-smoothing=0.1", "--optimizer", "adamw:lr=1e-2", "--schedule",
-                        "cosine:warmup=2,min=1e-4", "--batch", "8"]),
+                        "cosine:warmup=2,min=1e-4", "--group", "rank<2:weight-decay=0", "--group", "2.*:lr=0.3x", "--batch", "8"]),
     "resnet20": ("images", ["--model", "resnet20:classes=4", "--loss", "cross-entropy", "--optimizer", "sgd:lr=0.1,momentum=0.9,weight-decay=5e-4", "--batch", "2"]),
     "gpt": ("tokens", ["--model", "gpt:layers=2,width=16,heads=2,context=8,vocab=64,dropout=0.1,tied", "--loss", "cross-entropy:ignore=5", "--optimizer",
                        "adamw:lr=1e-2", "--clip-norm", "1", "--batch", "4"]),

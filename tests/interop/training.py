@@ -24,6 +24,8 @@ SMALL = [
     Case("mlp:16-12-5", "cross-entropy", "sgd:lr=0.1,momentum=0.9,nesterov,weight-decay=5e-4", ["--schedule", "step:every=2,gamma=0.5"], 3),
     Case("mlp:16-12-5,activation=gelu", "cross-entropy", "adam:lr=1e-2,weight-decay=0.1", ["--schedule", "cosine:warmup=2,min=1e-4"], 4),
     Case("mlp:16-9-5,activation=gelu-tanh", "cross-entropy", "adamw:lr=3e-3", ["--clip-norm", "0.5"], 2),
+    Case("mlp:16-12-5", "cross-entropy", "adamw:lr=1e-2", ["--schedule", "cosine:warmup=2", "--group", "rank<2:weight-decay=0", "--group", "2.*:lr=0.3x"], 3),
+    Case("mlp:16-12-5", "cross-entropy", "sgd:lr=0.1,momentum=0.9,weight-decay=1e-2", ["--group", "2.*:lr=0.1x,weight-decay=0.5", "--freeze", "0.weight"], 3),
     Case("mlp:16-300-5,activation=tanh", "cross-entropy", "sgd:lr=0.05", ["--schedule", "linear:warmup=1"], 2),
     Case("mlp:16-7-6-5,activation=sigmoid", "cross-entropy", "adam:lr=1e-3,betas=0.8/0.99,eps=1e-6", ["--clip-norm", "2"], 2),
 ]

@@ -176,12 +176,23 @@ std::vector<Party> parties_of(const Evidence& evidence, const Cast& cast) {
   return out;
 }
 
+/// "head.*: 0.1 times the rate, weight decay 0".
+std::string words_of_group(const program::ParameterGroup& group) {
+  std::string out = fmt::format("{}: {} times the rate", clipped(group.match), decimal(group.rate));
+  if (group.weight_decay) out += fmt::format(", weight decay {}", decimal(*group.weight_decay));
+  return out;
+}
+
 std::vector<Fact> bought_of(const Evidence& evidence) {
   const manifest::Task& task = evidence.task.body;
-  std::vector<Fact> out{
-      {"model", clipped(task.model)},
-      {"loss", std::string(program::name_of(task.loss.kind))},
-      {"optimiser", words_of_optimizer(task.optimizer)},
+  std::vector<Fact> out{{"model", clipped(task.model)},
+                        {"loss", std::string(program::name_of(task.loss.kind))},
+                        {"optimiser", words_of_optimizer(task.optimizer)}};
+  for (const program::ParameterGroup& group : task.update.groups)
+    out.push_back({"trained otherwise", words_of_group(group)});
+  if (!task.update.frozen.empty())
+    out.push_back({"frozen", clipped(fmt::format("{}", fmt::join(task.update.frozen, ", ")))});
+  const std::vector<Fact> rest{
       {"data", fmt::format("{} samples", grouped(task.dataset.samples))},
       {"training", fmt::format("{} steps of {} samples", grouped(task.steps), grouped(task.batch))},
       {"committed states", fmt::format("every {} steps", grouped(task.checkpoint_every))},
@@ -190,6 +201,7 @@ std::vector<Fact> bought_of(const Evidence& evidence) {
       {"reward", grouped(task.estimate.reward)},
       {"verifier's fee, at most", grouped(task.estimate.fee)},
       {"locked for it", grouped(task.estimate.escrow)}};
+  out.insert(out.end(), rest.begin(), rest.end());
   return out;
 }
 

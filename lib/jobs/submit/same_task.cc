@@ -14,6 +14,8 @@ std::string first_difference(const manifest::Task& found, const manifest::Task& 
       {"--optimizer", found.optimizer == made.optimizer},
       {"--schedule", found.schedule == made.schedule},
       {"--clip-norm", found.clip_norm == made.clip_norm},
+      {"--group", found.update.groups == made.update.groups},
+      {"--freeze", found.update.frozen == made.update.frozen},
       {"--batch", found.batch == made.batch},
       {"--steps or --epochs", found.steps == made.steps},
       {"--seed", found.seed == made.seed},

@@ -22,6 +22,7 @@
 #include "submit/capture_model.h"
 #include "submit/init_weights.h"
 #include "submit/same_task.h"
+#include "submit/submit_update.h"
 #include "train/submit_data.h"
 
 namespace dgx::jobs {
@@ -41,6 +42,7 @@ struct Parsed {
   program::LossSpec loss;
   program::OptimizerSpec optimizer;
   program::ScheduleText schedule;
+  program::UpdateSpec update;
   manifest::Policy policy;
   std::optional<Digest> ledger;
 };
@@ -88,7 +90,7 @@ Status enter_market(const SubmitOptions& options, Parsed& out) {
 
 Result<Parsed> parse(const SubmitOptions& options) {
   DGX_CHECK(refuse_later(options));
-  Parsed out{options.model, std::nullopt, {}, {}, {}, manifest::standard_policy(), std::nullopt};
+  Parsed out{options.model, std::nullopt, {}, {}, {}, {}, manifest::standard_policy(), std::nullopt};
   if (program::is_model_spec(options.model)) {
     DGX_TRY(out.built_in, program::parse_model_spec(options.model));
   } else if (!exists(options.model)) {
@@ -99,6 +101,7 @@ Result<Parsed> parse(const SubmitOptions& options) {
   DGX_TRY(out.loss, program::parse_loss_spec(loss));
   DGX_TRY(out.optimizer, program::parse_optimizer_spec(options.optimizer));
   DGX_TRY(out.schedule, program::parse_schedule_text(options.schedule));
+  DGX_TRY(out.update, parse_update(options));
   if (options.clip_norm && !(*options.clip_norm > 0 && std::isfinite(*options.clip_norm))) {
     return usage_error("--clip-norm must be above 0");
   }
@@ -244,8 +247,8 @@ Result<Draft> draft(const SubmitOptions& options, const JobContext& context) {
   DGX_TRY(const Digest digest, bundle::dataset_digest(data));
   const std::int64_t samples = data.samples();
   const std::uint64_t seed = options.seed.value_or(0);
-  const lowering::TrainingRecipe recipe{fields_of(data), data.scale,       data.shift,       options.batch,
-                                        parsed.loss,     parsed.optimizer, options.clip_norm};
+  const lowering::TrainingRecipe recipe{fields_of(data), data.scale,       data.shift,        options.batch,
+                                        parsed.loss,     parsed.optimizer, options.clip_norm, parsed.update};
   DGX_TRY(const std::int64_t steps, steps_of(options, seed, samples));
   if (steps < 2) return usage_error("a task has at least 2 steps, this one has " + std::to_string(steps));
   if (options.checkpoint_every && *options.checkpoint_every < 2)
@@ -270,6 +273,7 @@ Result<Draft> draft(const SubmitOptions& options, const JobContext& context) {
   DGX_TRY(out.digests, bundle::digests_of(out.initial, context.threads));
   out.result.cost = program::cost_of(step);
   out.result.parameters = parameters_of(out.initial);
+  count_updates(step, parsed.update, out.result);
 
   manifest::Task& task = out.result.task;
   task.program = {program::program_root(step), static_cast<std::int64_t>(step.values.size())};
@@ -283,6 +287,7 @@ Result<Draft> draft(const SubmitOptions& options, const JobContext& context) {
   task.loss = parsed.loss;
   task.optimizer = parsed.optimizer;
   DGX_TRY(task.schedule, program::fix_schedule(parsed.schedule, parsed.optimizer.learning_rate, steps));
+  task.update = parsed.update;
   task.clip_norm = options.clip_norm;
   task.batch = options.batch;
   task.steps = steps;
@@ -392,6 +397,7 @@ Result<SubmitResult> estimate_task(const std::string& path, const JobContext& co
     DGX_TRY(const std::int64_t count, element_count(entry.shape));
     if (entry.source.name.starts_with("model/")) out.parameters += count;
   }
+  count_updates(*files.program, out.task.update, out);
   return out;
 }
 

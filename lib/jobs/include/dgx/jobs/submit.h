@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "dgx/core/bytes.h"
 #include "dgx/core/job_context.h"
@@ -27,6 +28,8 @@ struct SubmitOptions {
   std::optional<std::uint64_t> seed;
   std::string schedule = "constant";
   std::optional<double> clip_norm;
+  std::vector<std::string> groups;  ///< `PATTERN:lr=0.1x,weight-decay=0`, program::parse_group()
+  std::vector<std::string> frozen;  ///< patterns
   std::optional<std::int64_t> checkpoint_every;
   /// The types in which forward() of a model file takes the data: that of x, or FIELD=TYPE,…; types are auto,
   /// bool, f32, i64 and u8.
@@ -46,13 +49,23 @@ struct SubmitOptions {
   bool skip_existing = false;
 };
 
+/// What a group of the task takes, by the program.
+struct GroupSize {
+  std::string match;
+  std::int64_t parameters = 0;
+  std::int64_t numbers = 0;
+};
+
 struct SubmitResult {
   Digest id;  ///< the task's; zero from estimate()
   manifest::Task task;
   program::Cost cost;  ///< cost of one step
   std::int64_t segments = 0;
   std::int64_t parameters = 0;  ///< count of numbers under model/
-  bool existed = false;         ///< the task was there already, and `skip_existing`
+  std::vector<GroupSize> groups = {};
+  std::optional<std::int64_t> frozen =
+      {};                ///< numbers under model/ that no step changes, if the task freezes some
+  bool existed = false;  ///< the task was there already, and `skip_existing`
 };
 
 /// Captures one step of the model on this dataset, lowers it, and writes TASK.program.jsonl, TASK.eval.jsonl,
