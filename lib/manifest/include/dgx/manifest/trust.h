@@ -24,7 +24,7 @@ class Trust {
   /// folder, too: it may be one that was damaged. kUsage for a folder without keys of Ed25519.
   [[nodiscard]] static Result<Trust> load(const std::string& path);
 
-  /// What load() passed over, such as "people/bob.pub: is an ssh-rsa key".
+  /// The files that load() passed over, such as "people/bob.pub: is an ssh-rsa key".
   [[nodiscard]] const std::vector<std::string>& passed_over() const { return passed_over_; }
 
   [[nodiscard]] bool given() const { return given_; }
