@@ -129,7 +129,7 @@ class Run {
     if (!evaluator.ok()) return evaluator.error().message;
     if (const Status status = (*evaluator)->load(state(form)); !status.ok()) return status.error().message;
     for (int repeat = 0; repeat < 2; ++repeat) {  // the second run overwrites what the first left in memory
-      if (const Status status = (*evaluator)->run({}, {}); !status.ok()) return status.error().message;
+      if (const Status status = (*evaluator)->run({}); !status.ok()) return status.error().message;
       const ValueIndex kept{std::max(0, to_number(reference_.values.last()) - 2)};
       for (const ValueIndex v : reference_.values.indices(std::max(reference_.first_line, kept))) {
         const std::string difference = compare((*evaluator)->value(v), reference_.values[v], Nan::kAny);
