@@ -58,6 +58,7 @@ Result<Received> receive(const std::string& path, int threads) {
       DGX_TRY(bundle::ModelFile file, bundle::read_safetensors(path));
       return received_export(path, "safetensors", std::move(file));
     }
+    case FileKind::kNpz:
     case FileKind::kZip: {
       DGX_TRY(bundle::ModelFile file, bundle::read_own_npz(path));
       return received_export(path, "npz", std::move(file));

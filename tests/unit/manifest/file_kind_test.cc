@@ -23,9 +23,15 @@ TEST_CASE("a file's kind is told by its content") {
   CHECK(words_of("-----BEGIN PUBLIC KEY-----\n") == "a public key");
   CHECK(words_of("-----BEGIN DGX ENCRYPTED PRIVATE KEY-----\n") == "a private key");
   CHECK(words_of("\x89HDF\r\n\x1a\n") == "an HDF5 bundle");
-  CHECK(words_of({"\x10\0\0\0\0\0\0\0{", kMagicBytes}) == "a safetensors file");
+  CHECK(words_of({"\x10\0\0\0\0\0\0\0{", 9}) == "a safetensors file");
   CHECK(words_of("PK\x03\x04") == "a ZIP archive");
-  CHECK(words_of("PK\x05\x06") == "a ZIP archive");
+  CHECK(words_of("PK\x05\x06") == "an NPZ archive");
+  const std::string header = "PK\x03\x04" + std::string(22, '\0') + std::string("\x05\0\0\0", 4);
+  CHECK(words_of(header + "a.npy") == "an NPZ archive");
+  CHECK(words_of(header + "a.npx") == "a ZIP archive");
+  CHECK(words_of(header + "a.np") == "a ZIP archive");
+  CHECK(words_of("\x08\x08\x12\x07pytorch") == "an ONNX model");
+  CHECK(words_of("\x80\x02}q") == "a pickle");
 }
 
 TEST_CASE("what is nearly a file of ours is none") {

@@ -21,7 +21,10 @@ enum class FileKind {
   kPrivateKey,
   kHdf5,
   kSafetensors,
-  kZip,  ///< an .npz archive, or any other
+  kNpz,
+  kZip,     ///< any other: of models, an archive of torch.export or a TorchScript file
+  kOnnx,    ///< a model of ONNX
+  kPickle,  ///< what torch.save once wrote, or any other
   kOther,
 };
 
@@ -35,8 +38,9 @@ struct Recognised {
   [[nodiscard]] std::string words() const;
 };
 
-/// The bytes from a file's start by which the kinds that are not text are told: kHdf5, kSafetensors, kZip.
-inline constexpr std::size_t kMagicBytes = 9;
+/// The most bytes from a file's start by which the kinds that are not text are told: kHdf5, kSafetensors,
+/// kNpz, kZip, kOnnx and kPickle. An archive whose first member has a longer name is kZip.
+inline constexpr std::size_t kMagicBytes = 512;
 
 /// Tells a file's kind by its content, of which the first line is enough; for a policy, all is needed.
 [[nodiscard]] Recognised recognise(std::string_view content);
