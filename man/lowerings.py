@@ -20,6 +20,7 @@ END = "; until here\n"
 BECOMES = {
     "alias": "the same access",
     "reshape": "an access in the other shape; a copy where one access cannot say it",
+    "as_strided": "an access of the flattened tensor at the sum of offset and index times stride; of a view with gaps or another order refused, and so is its gradient",
     "transpose_two": "an access with its two dimensions exchanged",
     "transpose": "an access with two dimensions exchanged",
     "permute": "an access with its dimensions in another order",

@@ -109,6 +109,30 @@ void reshape(Call& call) {
   if (call.ok()) call.give(form);
 }
 
+/// The elements of the flattened tensor at strides. The recorder takes it of dense tensors alone, whose
+/// memory is their elements in order.
+void as_strided(Call& call) {
+  const TensorForm form = call.tensor("self");
+  const auto sizes = call.integers("size"), strides = call.integers("stride");
+  const std::int64_t offset = call.integer("storage_offset", 0);
+  if (!call.ok() || !call.require(sizes == call.result_shape() && strides.size() == sizes.size(),
+                                  "strides of another rank"))
+    return;
+  const std::int64_t count = *element_count(form.shape);
+  Coordinate at = constant_index(offset);
+  std::int64_t last = offset;
+  for (std::size_t n = 0; n < sizes.size(); ++n) {
+    if (sizes[n] == 1 || strides[n] == 0) continue;
+    if (!call.require(strides[n] > 0 && strides[n] < count && last >= 0, "a negative stride or offset"))
+      return;
+    at.terms.push_back({kernels::Term::Symbol::kIndex, static_cast<std::int32_t>(n), strides[n]});
+    last += (sizes[n] - 1) * strides[n];
+    if (!call.require(last < count, "elements outside the tensor")) return;
+  }
+  if (!call.require(offset >= 0 && last < count, "elements outside the tensor")) return;
+  call.give(remap(reshaped(call.builder(), call.provenance(), form, {count}), call.result_shape(), {at}));
+}
+
 void transpose_two(Call& call) {
   const TensorForm form = call.tensor("self");
   if (!call.require(form.shape.size() <= 2, "more than two dimensions")) return;
@@ -310,6 +334,7 @@ void convert(Call& call) {
 constexpr LoweringRow kRows[] = {
     {"alias detach clone contiguous lift_fresh lift", &alias},
     {"view reshape _unsafe_view _reshape_alias flatten unflatten squeeze unsqueeze", &reshape},
+    {"as_strided", &as_strided},
     {"t numpy_T", &transpose_two},
     {"transpose", &transpose},
     {"permute", &permute},

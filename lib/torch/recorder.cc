@@ -366,6 +366,13 @@ void Recorder::check(const c10::OperatorHandle& op, IValues arguments) {
                  "and choose with torch.where"
                : "shapes must not depend on numbers: multiply by the mask, or choose with torch.where");
   }
+  if (name == "aten::as_strided" && any_varies) {
+    const at::Tensor self = arguments[0].toTensor();
+    if (!self.is_contiguous() || self.storage_offset() != 0) {
+      refuse("aten::as_strided of a view, whose memory has other numbers, too, cannot be captured",
+             "take it of the tensor's contiguous()");
+    }
+  }
   if (op.schema().is_mutable() &&
       any_tensor(arguments, [&](const at::Tensor& t) { return find(t) != nullptr; })) {
     refuse(fmt::format("{}.{} changes a tensor in place and cannot be captured", name,
