@@ -91,7 +91,7 @@ struct Show {
     for (const auto& field : found.fields) show(field, out);
     if (check) out.field("digests_recomputed", words(found.recomputed));
     if (check && !found.absent.empty()) out.field("not_at_hand", words(found.absent));
-    if (!max_miss) return cli::Verdict::kDone;
+    if (!max_miss) return found.is_usable ? cli::Verdict::kDone : cli::Verdict::kRefuted;
     if (!found.verdict) return usage_error(file + ": is a " + found.kind + ", --max-miss is for verdicts");
     return judge(*found.verdict, *max_miss, out);
   }

@@ -257,6 +257,13 @@ Status read_stored(const Document& spec, const Place& place, std::string_view ke
   return read_member(spec, key, place, out.title);
 }
 
+/// The form that the graph has for a tensor.
+Status read_form_of(const std::string& name, const Document& forms, const Place& place, ExportedForm& out) {
+  const Document* const form = forms.find(name);
+  if (!form) return place.error("tensor_values has no " + printable(name));
+  return read_form(*form, Place{nullptr, "tensor_values"}.member(name), out);
+}
+
 Status read_user_input(const Document& spec, const Place& place, const Document& forms, ExportedInput& out) {
   DGX_TRY(const Document* const given, member_of(spec, "arg", place));
   ExportedArgument argument;
@@ -265,9 +272,7 @@ Status read_user_input(const Document& spec, const Place& place, const Document&
   if (!tensor) return usage_error(place.text() + ": an input that is no tensor cannot be captured");
   out.kind = ExportedInput::Kind::kUser;
   out.name = out.title = tensor->name;
-  const Document* const form = forms.find(out.name);
-  if (!form) return place.error("tensor_values has no " + printable(out.name));
-  return read_form(*form, Place{nullptr, "tensor_values"}.member(out.name), out.form);
+  return read_form_of(out.name, forms, place, out.form);
 }
 
 /// An argument of forward() that was no tensor when the program was exported: it has that value for good.
@@ -293,11 +298,15 @@ Status read_input(const Document& value, const Place& place, const Document& for
       fmt::format("{}: an input of the kind {} cannot be captured", place.text(), printable(one.kind)));
 }
 
-Status read_output(const Document& value, const Place& place, ExportedOutput& out) {
+Status read_output(const Document& value, const Place& place, const Document& forms, ExportedOutput& out) {
   DGX_TRY(const Alternative one, alternative_of(value, place));
   const Place at = place.member(one.kind);
   DGX_TRY(const Document* const given, member_of(*one.value, "arg", at));
-  if (one.kind == "user_output") return read_argument(*given, at.member("arg"), out.value);
+  if (one.kind == "user_output") {
+    DGX_CHECK(read_argument(*given, at.member("arg"), out.value));
+    const auto* const tensor = std::get_if<ExportedName>(&out.value);
+    return tensor && forms.find(tensor->name) ? read_form_of(tensor->name, forms, place, out.form) : Status();
+  }
   if (one.kind == "buffer_mutation" || one.kind == "loss_output") {
     DGX_CHECK(read_name(*given, at.member("arg"), out.value.emplace<ExportedName>()));
     return one.kind == "loss_output" ? Status() : read_member(*one.value, "buffer_name", at, out.buffer);
@@ -376,10 +385,20 @@ Status check_versions(const Document& root, ExportedProgram& out) {
   return {};
 }
 
+/// Parses a file's text, after counting what begins its values: a value takes up to 200 bytes of memory,
+/// however short its text is.
+Result<Document> parse_text(std::string_view text, std::size_t max_bytes) {
+  const auto begins = [](char c) { return c == ',' || c == '[' || c == '{'; };
+  const auto values = static_cast<std::size_t>(std::ranges::count_if(text, begins));
+  if (values > kMaxExportedValues)
+    return malformed(fmt::format("has {} values, at most {} are read", values, kMaxExportedValues));
+  return json::parse_document(text, {max_bytes, kMaxDepth});
+}
+
 }  // namespace
 
 Result<ExportedProgram> parse_exported_program(std::string_view text) {
-  DGX_TRY(const Document root, json::parse_document(text, {kMaxExportedProgramBytes, kMaxDepth}));
+  DGX_TRY(const Document root, parse_text(text, kMaxExportedProgramBytes));
   ExportedProgram out;
   DGX_CHECK(check_versions(root, out));
   const Place top{nullptr, "graph_module"};
@@ -395,14 +414,17 @@ Result<ExportedProgram> parse_exported_program(std::string_view text) {
   };
   DGX_CHECK(read_list(*inputs, place.member("input_specs"), out.inputs, read_one));
   DGX_TRY(const Document* const outputs, member_of(*signature, "output_specs", place));
-  DGX_CHECK(read_list(*outputs, place.member("output_specs"), out.outputs, read_output));
+  const auto read_result = [&](const Document& value, const Place& at, ExportedOutput& output) {
+    return read_output(value, at, *forms, output);
+  };
+  DGX_CHECK(read_list(*outputs, place.member("output_specs"), out.outputs, read_result));
   DGX_CHECK(read_paths(*module, top, out));
   if (const Document* const ranges = root.find("range_constraints")) DGX_CHECK(read_ranges(*ranges, out));
   return out;
 }
 
 Result<std::map<std::string, ExportedTensor, std::less<>>> parse_exported_tensors(std::string_view text) {
-  DGX_TRY(const Document root, json::parse_document(text, {kMaxExportedListBytes, kMaxDepth}));
+  DGX_TRY(const Document root, parse_text(text, kMaxExportedListBytes));
   const Place place{nullptr, "config"};
   DGX_TRY(const Document* const list, member_of(root, "config", Place{nullptr, "list"}));
   if (!list->as_object()) return wrong_type(place, "an object", *list);

@@ -3,11 +3,14 @@
 #include <ATen/ATen.h>
 #include <caffe2/serialize/inline_container.h>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <functional>
 #include <map>
 #include <optional>
+#include <set>
+#include <tuple>
 #include <vector>
 
 #include "dgx/core/checked.h"
@@ -37,16 +40,14 @@ std::optional<std::vector<std::int64_t>> plain(const std::vector<ExportedInteger
   return numbers;
 }
 
-struct PlainForm {
-  at::ScalarType type;
-  std::vector<std::int64_t> sizes, strides;
-  std::int64_t offset;
-  std::int64_t storage;  ///< elements of memory that it spans, from the first byte of its file
-};
+using Stored = Archive::Stored;
 
-/// The form of a stored tensor, checked: sizes, strides and offset are not negative, and the memory that they
-/// span is counted without overflow.
-Result<PlainForm> checked(const ExportedForm& form) {
+/// The most bytes of a tensor that repeats its numbers (a stride of 0): it may be larger than its file.
+constexpr std::int64_t kMaxRepeatedBytes = std::int64_t{64} << 20;
+
+/// The form of a stored tensor, checked: sizes, strides and offset are not negative, and its elements and the
+/// memory that they span are counted without overflow.
+Result<Stored> checked(const ExportedForm& form) {
   const auto type = scalar_type_named(form.dtype);
   const auto sizes = plain(form.sizes);
   const auto strides = plain(form.strides);
@@ -56,15 +57,22 @@ Result<PlainForm> checked(const ExportedForm& form) {
   if (!sizes || !strides || !offset || sizes->size() != strides->size() || *offset < 0 ||
       std::ranges::any_of(*sizes, is_negative) || std::ranges::any_of(*strides, is_negative))
     return malformed("its sizes, strides and offset are no form of a tensor");
-  PlainForm out{*type, *sizes, *strides, *offset, 0};
+  Stored out{{}, *type, *sizes, *strides, *offset, 0, form.requires_grad};
   if (std::ranges::find(out.sizes, 0) != out.sizes.end()) return out;
-  std::optional<std::int64_t> storage = checked_add(out.offset, std::int64_t{1});
-  for (std::size_t d = 0; d < out.sizes.size() && storage; ++d) {
+  std::optional<std::int64_t> end = checked_add(out.offset, std::int64_t{1}), count = 1;
+  for (std::size_t d = 0; d < out.sizes.size() && end && count; ++d) {
     const auto reach = checked_mul(out.sizes[d] - 1, out.strides[d]);
-    storage = reach ? checked_add(*storage, *reach) : std::nullopt;
+    end = reach ? checked_add(*end, *reach) : std::nullopt;
+    count = checked_mul(*count, out.sizes[d]);
   }
-  if (!storage) return malformed("its sizes and strides overflow");
-  out.storage = *storage;
+  const auto width = static_cast<std::int64_t>(c10::elementSize(out.type));
+  const auto bytes = count ? checked_mul(*count, width) : std::nullopt;
+  if (!end || !bytes || !checked_mul(*end, width)) return malformed("its sizes and strides overflow");
+  if (*count > *end && *bytes > kMaxRepeatedBytes) {
+    return malformed(fmt::format("it repeats {} numbers to {} bytes, at most {} are made", *end, *bytes,
+                                 kMaxRepeatedBytes));
+  }
+  out.end = *end;
   return out;
 }
 
@@ -92,12 +100,37 @@ Result<std::string> Archive::text(const std::string& name, std::size_t limit) co
   return out;
 }
 
-Status Archive::read_lists(const std::string& model) {
+Status Archive::check_members(const std::string& path) const {
+  struct Member {
+    std::size_t begin, end;
+    std::string name;
+  };
+  std::vector<Member> members;
+  std::set<std::string, std::less<>> names;
+  for (const std::string& name : zip_->getAllRecords()) {
+    if (!names.insert(name).second) return malformed("the archive has two members " + printable(name));
+    const std::size_t begin = zip_->getRecordOffset(name);
+    members.push_back({begin, begin + zip_->getRecordSize(name), name});
+  }
+  std::ranges::sort(members, {}, &Member::begin);
+  const std::size_t size = std::filesystem::file_size(path);
+  for (std::size_t n = 0; n < members.size(); ++n) {
+    const bool is_last = n + 1 == members.size();
+    const std::size_t next = is_last ? size : members[n + 1].begin;
+    if (members[n].begin > members[n].end || members[n].end > next) {
+      return malformed(fmt::format("{} is compressed, or runs into {}", printable(members[n].name),
+                                   is_last ? "the end of the file" : printable(members[n + 1].name)));
+    }
+  }
+  return {};
+}
+
+Status Archive::read_lists() {
   const auto read = [&](std::string_view folder, std::string_view ending, List& out) -> Status {
-    const std::string name = fmt::format("{}{}_{}_config.json", folder, model, ending);
+    const std::string name = fmt::format("{}{}_{}_config.json", folder, name_, ending);
     DGX_TRY(const std::string bytes, text(name, lowering::kMaxExportedListBytes));
     auto list = lowering::parse_exported_tensors(bytes);
-    if (!list.ok()) return within(name, std::move(list).error());
+    if (!list.ok()) return within(printable(name), std::move(list).error());
     out = *std::move(list);
     return {};
   };
@@ -105,79 +138,108 @@ Status Archive::read_lists(const std::string& model) {
   return read(kConstants, "constants", constants_);
 }
 
-Result<Archive> Archive::open(const std::string& path) {
-  Archive out(std::make_shared<PyTorchStreamReader>(path));
-  const char* const kAgain = "load it with torch.export.load in torch 2.9 or later, and save it again";
-  if (!out.zip_->hasRecord("archive_format"))
-    return usage_error("is of torch 2.5 or older, whose weights are pickles", kAgain);
-  DGX_TRY(const std::string format, out.text("archive_format", kMaxWordBytes));
-  DGX_TRY(const std::string version, out.text("archive_version", kMaxWordBytes));
-  DGX_TRY(const std::string order, out.text("byteorder", kMaxWordBytes));
-  if (format != "pt2" || version != "0")
-    return usage_error(
-        fmt::format("is an archive of the format {} {}, not pt2 0", printable(format), printable(version)));
-  if (order != "little")
-    return usage_error("has numbers in the byte order " + printable(order) + ", not little");
-
+Status Archive::read_program() {
   constexpr std::string_view kFolder = "models/";
+  constexpr std::string_view kEnding = ".json";
   std::vector<std::string> models;
-  for (const std::string& name : out.zip_->getAllRecords()) {
-    if (name.starts_with(kFolder) && name.ends_with(".json"))
-      models.push_back(name.substr(kFolder.size(), name.size() - kFolder.size() - 5));
+  bool is_compiled = false;
+  for (const std::string& name : zip_->getAllRecords()) {
+    if (name.starts_with(kFolder) && name.ends_with(kEnding))
+      models.push_back(name.substr(kFolder.size(), name.size() - kFolder.size() - kEnding.size()));
+    is_compiled = is_compiled || name.starts_with("data/aotinductor/");
+  }
+  if (models.empty() && is_compiled) {
+    return usage_error("is a package of AOTInductor: machine code, which computes and cannot be trained",
+                       "save what torch.export.export returns: torch.export.save(program, \"net.pt2\")");
   }
   if (models.empty()) return malformed("the archive has no program");
   if (models.size() > 1)
     return usage_error(fmt::format("the archive has {} programs, {} and {} among them", models.size(),
                                    printable(models[0]), printable(models[1])),
                        "save each with torch.export.save in a file of its own");
-  const std::string name = fmt::format("{}{}.json", kFolder, models.front());
-  DGX_TRY(const std::string bytes, out.text(name, lowering::kMaxExportedProgramBytes));
+  name_ = models.front();
+  const std::string name = fmt::format("{}{}{}", kFolder, name_, kEnding);
+  DGX_TRY(const std::string bytes, text(name, lowering::kMaxExportedProgramBytes));
   auto program = lowering::parse_exported_program(bytes);
-  if (!program.ok()) return within(name, std::move(program).error());
-  out.program_ = *std::move(program);
-  if (!out.zip_->hasRecord(fmt::format("{}{}_weights_config.json", kWeights, models.front())))
+  if (!program.ok()) return within(printable(name), std::move(program).error());
+  program_ = *std::move(program);
+  return {};
+}
+
+Result<Archive> Archive::open(const std::string& path) {
+  Archive out(std::make_shared<PyTorchStreamReader>(path));
+  DGX_CHECK(out.check_members(path));
+  if (!out.zip_->hasRecord("archive_format"))
+    return usage_error("is an archive of torch 2.5 or older, which only that torch reads",
+                       "export the model again with torch 2.9 or later");
+  DGX_TRY(const std::string format, out.text("archive_format", kMaxWordBytes));
+  DGX_TRY(const std::string version, out.text("archive_version", kMaxWordBytes));
+  if (format != "pt2" || version != "0")
     return usage_error(
-        fmt::format("was saved by torch {}, whose weights are a pickle", out.program_.torch_version), kAgain);
-  DGX_CHECK(out.read_lists(models.front()));
+        fmt::format("is an archive of the format {} {}, not pt2 0", printable(format), printable(version)));
+  DGX_TRY(const std::string order, out.text("byteorder", kMaxWordBytes));
+  if (order != "little")
+    return usage_error("has numbers in the byte order " + printable(order) + ", not little");
+  DGX_CHECK(out.read_program());
+  if (!out.zip_->hasRecord(fmt::format("{}{}_weights_config.json", kWeights, out.name_))) {
+    return usage_error(
+        fmt::format("was saved by torch {}, whose weights are a pickle", out.program_.torch_version),
+        "with torch 2.9 or later: python3 -c 'import torch.export as e; e.save(e.load(\"old.pt2\"), "
+        "\"net.pt2\")'");
+  }
+  DGX_CHECK(out.read_lists());
   return out;
 }
 
-Result<at::Tensor> Archive::read_tensor(const std::string& name, const ExportedForm& form) const {
-  DGX_TRY(const PlainForm shape, checked(form));
-  if (!zip_->hasRecord(name)) return malformed("the archive has no " + printable(name));
-  const std::size_t size = zip_->getRecordSize(name);
-  const auto width = static_cast<std::int64_t>(c10::elementSize(shape.type));
-  const auto spanned = checked_mul(shape.storage, width);
-  if (!spanned || static_cast<std::uint64_t>(*spanned) > size)
-    return malformed(
-        fmt::format("{} has {} bytes, too few for its sizes and strides", printable(name), size));
-  const auto needed = static_cast<std::size_t>(*spanned);
-  // Exactly the memory that the form spans is read, however long the file is.
-  const at::Tensor flat = at::empty({shape.storage}, at::TensorOptions(shape.type));
-  if (shape.storage == 0) return at::empty(shape.sizes, at::TensorOptions(shape.type));
-  if (needed == size) {
-    zip_->getRecord(name, flat.mutable_data_ptr(), size);
-  } else {
-    const auto [data, bytes] = zip_->getRecord(name);
-    std::copy_n(static_cast<const char*>(data.get()), std::min(bytes, needed),
-                static_cast<char*>(flat.mutable_data_ptr()));
-  }
-  return at::as_strided(flat, shape.sizes, shape.strides, shape.offset).contiguous();
+bool Stored::is_tied_to(const Stored& other) const {
+  return std::tie(member, type, sizes, strides, offset) ==
+         std::tie(other.member, other.type, other.sizes, other.strides, other.offset);
 }
 
-Result<Archive::Stored> Archive::stored(const ExportedInput& input) const {
+bool Stored::overlaps(const Stored& other) const {
+  const auto begins = [](const Stored& each) {
+    return each.offset * static_cast<std::int64_t>(c10::elementSize(each.type));
+  };
+  const auto ends = [](const Stored& each) {
+    return each.end * static_cast<std::int64_t>(c10::elementSize(each.type));
+  };
+  return member == other.member && begins(*this) < ends(other) && begins(other) < ends(*this);
+}
+
+Result<Stored> Archive::find(const ExportedInput& input) const {
   const bool is_constant = constants_.contains(input.title) && !weights_.contains(input.title);
   const List& list = is_constant ? constants_ : weights_;
   const auto found = list.find(input.title);
   if (found == list.end()) return malformed(printable(input.title) + ": the archive has no numbers of it");
   const auto& [path, form] = found->second;
-  const std::string name = std::string(is_constant ? kConstants : kWeights) + path;
-  auto tensor = read_tensor(name, form);
-  if (!tensor.ok()) return within(printable(input.title), std::move(tensor).error());
-  const std::string key =
-      fmt::format("{} {} {} {} {}", name, form.dtype, c10::str(tensor->sizes()),
-                  fmt::join(*plain(form.strides), ","), std::get<std::int64_t>(form.offset));
-  return Stored{*std::move(tensor), key, form.requires_grad};
+  auto place = checked(form);
+  if (!place.ok()) return within(printable(input.title), std::move(place).error());
+  place->member = std::string(is_constant ? kConstants : kWeights) + path;
+  const auto refused = [&](std::string_view what) {
+    return malformed(fmt::format("{}: {}", printable(input.title), what));
+  };
+  if (!zip_->hasRecord(place->member)) return refused("the archive has no " + printable(place->member));
+  const std::size_t size = zip_->getRecordSize(place->member);
+  if (static_cast<std::uint64_t>(place->end) * c10::elementSize(place->type) > size) {
+    return refused(
+        fmt::format("{} has {} bytes, too few for its sizes and strides", printable(place->member), size));
+  }
+  if (place->requires_grad && !at::isFloatingType(place->type))
+    return refused(fmt::format("is a tensor of {}, which has no gradient", form.dtype));
+  return place;
+}
+
+Result<at::Tensor> Archive::read(const Stored& place) const {
+  if (place.end == 0) return at::empty(place.sizes, at::TensorOptions(place.type));
+  const std::size_t size = zip_->getRecordSize(place.member);
+  const std::size_t width = c10::elementSize(place.type);
+  const at::Tensor flat =
+      at::empty({static_cast<std::int64_t>((size + width - 1) / width)}, at::TensorOptions(place.type));
+  zip_->getRecord(place.member, flat.mutable_data_ptr(), size);
+  const at::Tensor out = at::as_strided(flat, place.sizes, place.strides, place.offset);
+  // A part of a file that many share keeps none of the rest.
+  return out.is_contiguous() && place.offset == 0 && flat.numel() == place.end ? out
+                                                                               : out.clone().contiguous();
 }
 
 }  // namespace dgx::torch_bridge

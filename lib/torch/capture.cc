@@ -16,6 +16,7 @@
 
 #include "confine.h"
 #include "dgx/lowering/aten.h"
+#include "exported.h"
 #include "models.h"
 #include "recorder.h"
 
@@ -178,6 +179,7 @@ Result<CapturedGraph> run_pass(const CaptureRequest& request, const Model& model
   DGX_CHECK(note_updates(request, model, before, recorder, graph));
   auto compacted = recorder.finish(std::move(graph));
   if (!compacted.ok()) return within(request.model, std::move(compacted).error());
+  compacted->warning = model.warning;
   return compacted;
 }
 
@@ -218,6 +220,14 @@ Result<CapturedGraph> load_and_capture(const CaptureRequest& request) {
     return malformed(
         fmt::format("{}: is no model that libtorch reads: {}", request.model, message_of(thrown)),
         "torch.export.save(torch.export.export(model.train(), (x,)), \"net.pt2\") writes one");
+  }
+}
+
+Result<program::ModelArchive> describe_file(const std::string& path) {
+  try {
+    return describe_exported(path);
+  } catch (const std::exception& thrown) {
+    return malformed(fmt::format("{}: is no model that libtorch reads: {}", path, message_of(thrown)));
   }
 }
 
@@ -274,6 +284,12 @@ class Backend final : public lowering::CaptureBackend {
     return graph;
   }
 
+  Result<program::ModelArchive> describe(const std::string& path) override {
+    Result<program::ModelArchive> out = internal_error("the archive was not read");
+    run_confined([&] { out = describe_file(path); });
+    return out;
+  }
+
   [[nodiscard]] std::string version() const override { return TORCH_VERSION; }
 
  private:
@@ -283,7 +299,7 @@ class Backend final : public lowering::CaptureBackend {
 }  // namespace
 }  // namespace dgx::torch_bridge
 
-extern "C" __attribute__((visibility("default"))) dgx::lowering::CaptureBackend* dgx_capture_backend_1() {
+extern "C" __attribute__((visibility("default"))) dgx::program::ModelReader* dgx_torch_module_2() {
   static dgx::torch_bridge::Backend backend;
   return &backend;
 }

@@ -14,12 +14,14 @@
 #include "graph_calls.h"
 #include "graph_run.h"
 #include "recorder.h"
+#include "sources.h"
 
 namespace dgx::torch_bridge {
 namespace {
 
 using lowering::BatchField;
 using lowering::CaptureRequest;
+using lowering::ExportedGraph;
 using lowering::ExportedInput;
 using lowering::ExportedInteger;
 using lowering::ExportedName;
@@ -89,33 +91,40 @@ Status check_shape(const ExportedProgram& program, const ExportedInput& input, c
 struct Loaded {
   ExportedProgram program;
   Environment names;
-  std::vector<std::string> inputs;  ///< the names of the model's inputs
-  std::string output;               ///< the name of the result that counts
+  std::vector<std::pair<std::string, at::Tensor>> constants;  ///< by their dotted paths
+  std::vector<std::string> inputs;                            ///< the names of the model's inputs
+  std::string output;                                         ///< the name of the result that counts
 };
 
 /// Adds the sources of a program to `model`; tied weights are one, by their first name.
 Status add_sources(const Archive& archive, const CaptureRequest& request, Model& model, Loaded& loaded) {
-  std::map<std::string, at::Tensor> by_key;
+  using Kind = ExportedInput::Kind;
   for (const ExportedInput& input : archive.program().inputs) {
-    using Kind = ExportedInput::Kind;
     if (input.kind == Kind::kFixed) loaded.names.set(input.name, loaded.names.value(input.fixed, nullptr));
-    if (input.kind == Kind::kUser || input.kind == Kind::kFixed) continue;
-    DGX_TRY(const Archive::Stored stored, archive.stored(input));
-    auto [known, is_new] = by_key.try_emplace(stored.key);
-    if (is_new) {
+  }
+  DGX_TRY(const auto sources, sources_of(archive));
+  std::vector<at::Tensor> tensors;
+  for (const Source& source : sources) {
+    const ExportedInput& input = *source.input;
+    if (source.first < tensors.size()) {
+      tensors.push_back(tensors[source.first]);
+    } else {
+      DGX_TRY(const at::Tensor numbers, archive.read(source.place));
       const bool is_parameter = input.kind == Kind::kParameter;
       // In evaluation all float parameters count as trained (models.cc, ModuleWrapper).
       const bool trained =
-          is_parameter && (request.training ? stored.requires_grad : stored.tensor.is_floating_point());
-      const at::Tensor wrapped = functional(stored.tensor).set_requires_grad(trained);
-      known->second = wrapped;
-      if (input.kind != Kind::kConstant) {
+          is_parameter && (request.training ? source.is_trained() : numbers.is_floating_point());
+      const at::Tensor wrapped = functional(numbers).set_requires_grad(trained);
+      tensors.push_back(wrapped);
+      if (input.kind == Kind::kConstant) {
+        loaded.constants.emplace_back(input.title, wrapped);
+      } else {
         (is_parameter ? model.parameters : model.buffers).push_back({input.title, wrapped, [wrapped] {
                                                                        return wrapped;
                                                                      }});
       }
     }
-    loaded.names.set(input.name, known->second);
+    loaded.names.set(input.name, tensors.back());
   }
   return {};
 }
@@ -157,15 +166,39 @@ Status find_output(const CaptureRequest& request, Loaded& loaded) {
 }
 
 /// Makes buffers that the program replaces (instead of changing them in place) be what it says, at the end.
-void follow_mutations(const ExportedProgram& program, Model& model, const std::shared_ptr<Loaded>& loaded) {
+Status follow_mutations(const ExportedProgram& program, Model& model, const std::shared_ptr<Loaded>& loaded) {
   for (const ExportedOutput& output : program.outputs) {
     if (output.buffer.empty()) continue;
     const auto buffer = std::ranges::find(model.buffers, output.buffer, &NamedTensor::name);
-    if (buffer == model.buffers.end()) continue;
+    if (buffer == model.buffers.end()) {
+      return usage_error(
+          printable(output.buffer) + ": the program changes it, and it is no buffer of its own",
+          "register it as a buffer, with numbers that no other name shares");
+    }
     buffer->now = [loaded, name = std::get<ExportedName>(output.value)] {
       return loaded->names.tensor(name);
     };
   }
+  return {};
+}
+
+/// Throws Misfit if the calls have changed a constant, which starts every step anew.
+void check_constants(const Loaded& loaded, const std::vector<at::Tensor>& before) {
+  for (std::size_t n = 0; n < before.size(); ++n) {
+    const auto& [title, tensor] = loaded.constants[n];
+    if (!unwrapped(tensor).is_same(before[n]))
+      throw Misfit(printable(title) + " is changed, and is no buffer: register it as one");
+  }
+}
+
+/// Words for a program that computes as in evaluation; empty for any other.
+std::string warning_of(const std::string& path, const ExportedGraph& graph) {
+  const ExportedNode* const call = find_evaluation_call(graph);
+  if (!call || find_training_call(graph)) return {};
+  return fmt::format(
+      "{}: {} computes as in evaluation, and no call as in training: export it after "
+      "model.train()",
+      path, title_of(*call));
 }
 
 Result<Model> load(const CaptureRequest& request) {
@@ -184,10 +217,14 @@ Result<Model> load(const CaptureRequest& request) {
   DGX_CHECK(find_inputs(request, model, *loaded));
   DGX_CHECK(find_output(request, *loaded));
   DGX_CHECK(add_sources(archive, request, model, *loaded));
-  follow_mutations(program, model, loaded);
+  DGX_CHECK(follow_mutations(program, model, loaded));
+  if (request.training) model.warning = warning_of(request.model, program.graph);
   model.forward = [loaded](const std::vector<at::Tensor>& inputs) {
     for (std::size_t n = 0; n < inputs.size(); ++n) loaded->names.set(loaded->inputs[n], inputs[n]);
+    std::vector<at::Tensor> before;
+    for (const auto& [title, tensor] : loaded->constants) before.push_back(unwrapped(tensor));
     run_graph(loaded->program.graph, loaded->names);
+    check_constants(*loaded, before);
     return loaded->names.tensor(ExportedName{loaded->output});
   };
   return model;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "dgx/lowering/aten.h"
+#include "dgx/program/model_archive.h"
 #include "models.h"
 
 namespace dgx::torch_bridge {
@@ -16,5 +17,9 @@ namespace dgx::torch_bridge {
 /// The graph of a training export serves for evaluation, too, if no call draws random numbers or trains a
 /// norm. Errors: kMalformed, kUsage, with the path; exceptions of libtorch pass through.
 [[nodiscard]] Result<Model> load_exported(const lowering::CaptureRequest& request);
+
+/// Describes an archive, for dgx-inspect(1). Reads no numbers and runs nothing; errors of Archive::open(),
+/// with the path.
+[[nodiscard]] Result<program::ModelArchive> describe_exported(const std::string& path);
 
 }  // namespace dgx::torch_bridge

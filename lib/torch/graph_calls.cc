@@ -51,8 +51,7 @@ const std::map<std::string_view, IntegerFunction>& integer_functions() {
   return kFunctions;
 }
 
-/// True for calls that compute nothing: they assert what the exporter assumed about sizes, and the batch is
-/// checked against the program's ranges beforehand.
+/// True for calls that compute nothing: they assert what the exporter assumed about sizes, types and devices.
 bool only_asserts(std::string_view target) {
   if (!target.starts_with(kOperators)) return target == "torch._check";
   const std::string_view name = target.substr(kOperators.size());
@@ -110,33 +109,70 @@ Status check_node(const ExportedNode& node) {
   return usage_error("no exact lowering for " + title_of(node));
 }
 
-/// The share that a call drops, of attention or dropout; 0 if it has no such argument.
-double dropped_share(const ExportedNode& node) {
-  for (const char* name : {"dropout_p", "p"}) {
+/// True if a call that drops a share of its numbers drops none.
+bool drops_nothing(const ExportedNode& node) {
+  for (const char* name : {"dropout_p", "dropout", "p"}) {
     const ExportedArgument* const share = argument_named(node, name);
     const auto* const number = share ? std::get_if<double>(share) : nullptr;
-    if (number) return *number;
+    if (number) return *number == 0;
   }
-  return 0;
+  return false;
 }
 
 /// True if a call gives other numbers in training than in evaluation.
 bool is_for_training(const ExportedNode& node, const c10::OperatorHandle& op) {
-  if (is_true(node, "train") || is_true(node, "training") || is_true(node, "use_input_stats")) return true;
   const auto takes = [&](const char* name) { return op.schema().argumentIndexWithName(name).has_value(); };
-  if (takes("train") || takes("training")) return false;
-  if (takes("dropout_p")) return dropped_share(node) > 0;
+  if (takes("running_mean")) {
+    // A norm without running statistics takes the batch's own in evaluation, too.
+    const ExportedArgument* const running = argument_named(node, "running_mean");
+    const bool keeps = running && !std::holds_alternative<std::monostate>(*running);
+    return keeps && (is_true(node, "training") || is_true(node, "train") || is_true(node, "use_input_stats"));
+  }
+  if (takes("train") || takes("training"))
+    return !drops_nothing(node) && (is_true(node, "train") || is_true(node, "training"));
+  if (takes("dropout_p")) return argument_named(node, "dropout_p") && !drops_nothing(node);
   return op.hasTag(at::Tag::nondeterministic_seeded);
+}
+
+/// True if a call gives other numbers in evaluation than in training.
+bool is_for_evaluation(const ExportedNode& node, const c10::OperatorHandle& op) {
+  const auto takes = [&](const char* name) { return op.schema().argumentIndexWithName(name).has_value(); };
+  const auto is_off = [&](const char* name) { return argument_named(node, name) && !is_true(node, name); };
+  if (takes("running_mean")) {
+    const ExportedArgument* const running = argument_named(node, "running_mean");
+    return running && !std::holds_alternative<std::monostate>(*running) &&
+           (is_off("training") || is_off("use_input_stats"));
+  }
+  return (takes("p") || takes("dropout")) && is_off("train") && !drops_nothing(node);
+}
+
+/// The first call of an operator for which `test` is true; nullptr if there is none.
+const ExportedNode* find_operator(const ExportedGraph& graph,
+                                  bool (*test)(const ExportedNode& node, const c10::OperatorHandle& op)) {
+  for (const ExportedNode& node : graph.nodes) {
+    const Callee callee = callee_of(node.target);
+    for (const auto& [name, value] : node.inputs) {
+      const auto* const inside = std::get_if<std::shared_ptr<ExportedGraph>>(&value);
+      const ExportedNode* const found = inside ? find_operator(**inside, test) : nullptr;
+      if (found) return found;
+    }
+    if (callee.kind == Callee::Kind::kOperator && test(node, *callee.op)) return &node;
+  }
+  return nullptr;
 }
 
 }  // namespace
 
-std::string title_of(const ExportedNode& node) {
+std::string name_of(const ExportedNode& node) {
   std::string_view name = node.target;
   for (const std::string_view prefix : {std::string_view("torch.ops."), std::string_view("higher_order.")}) {
     if (name.starts_with(prefix)) name.remove_prefix(prefix.size());
   }
-  return printable(name) + (node.place.empty() ? "" : " (" + node.place + ")");
+  return printable(name);
+}
+
+std::string title_of(const ExportedNode& node) {
+  return name_of(node) + (node.place.empty() ? "" : " (" + node.place + ")");
 }
 
 Callee callee_of(std::string_view target) {
@@ -175,15 +211,11 @@ Status check_graph(const ExportedGraph& graph) {
 }
 
 const ExportedNode* find_training_call(const ExportedGraph& graph) {
-  for (const ExportedNode& node : graph.nodes) {
-    const Callee callee = callee_of(node.target);
-    if (callee.kind == Callee::Kind::kGradMode || callee.kind == Callee::Kind::kAutocast) {
-      if (const ExportedNode* const found = find_training_call(*wrapper_of(node, callee.kind)->graph))
-        return found;
-    }
-    if (callee.kind == Callee::Kind::kOperator && is_for_training(node, *callee.op)) return &node;
-  }
-  return nullptr;
+  return find_operator(graph, is_for_training);
+}
+
+const ExportedNode* find_evaluation_call(const ExportedGraph& graph) {
+  return find_operator(graph, is_for_evaluation);
 }
 
 }  // namespace dgx::torch_bridge

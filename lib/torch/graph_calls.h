@@ -47,6 +47,8 @@ struct Wrapper {
 /// The argument with that name; nullptr if the call does not give it.
 [[nodiscard]] const lowering::ExportedArgument* argument_named(const lowering::ExportedNode& node,
                                                                std::string_view name);
+/// The target without what all have in common: "aten.conv2d.default".
+[[nodiscard]] std::string name_of(const lowering::ExportedNode& node);
 /// The target and the user's line, for messages: "aten.conv2d.default (net.py:9)".
 [[nodiscard]] std::string title_of(const lowering::ExportedNode& node);
 
@@ -55,7 +57,12 @@ struct Wrapper {
 [[nodiscard]] Status check_graph(const lowering::ExportedGraph& graph);
 
 /// The first call whose result differs between training and evaluation: it draws random numbers, or a norm
-/// takes the batch's own statistics. nullptr if there is none. The graph must have passed check_graph().
+/// takes the batch's own statistics and keeps running ones. nullptr if there is none. Calls that
+/// check_graph() refuses are passed over.
 [[nodiscard]] const lowering::ExportedNode* find_training_call(const lowering::ExportedGraph& graph);
+
+/// The first call that drops numbers or is a norm with running statistics, and does in this graph what it
+/// does in evaluation. nullptr if there is none.
+[[nodiscard]] const lowering::ExportedNode* find_evaluation_call(const lowering::ExportedGraph& graph);
 
 }  // namespace dgx::torch_bridge

@@ -160,9 +160,21 @@ class Run {
       case Callee::Kind::kIntegers: return integers(node, callee.function);
       case Callee::Kind::kGradMode:
       case Callee::Kind::kAutocast: return wrapper(node, callee.kind);
-      case Callee::Kind::kAssertion: return;
+      case Callee::Kind::kAssertion: return assertion(node);
       case Callee::Kind::kRefused: throw Misfit("is not to be run");
     }
+  }
+
+  /// Holds a batch to what the exporter assumed of its sizes. What is asserted of tensors is not looked at.
+  void assertion(const ExportedNode& node) {
+    if (node.target != "torch.ops.aten._assert_scalar.default") return;
+    const ExportedArgument* const self = argument_named(node, "self");
+    const auto* const condition = self ? std::get_if<ExportedInteger>(self) : nullptr;
+    if (!condition || names_.integer(*condition) != 0) return;
+    const ExportedArgument* const words = argument_named(node, "assert_msg");
+    const auto* const text = words ? std::get_if<std::string>(words) : nullptr;
+    throw Misfit("the batch is not of the sizes for which it was exported" +
+                 (text ? ": " + printable(*text) : std::string()));
   }
 
   void integers(const ExportedNode& node, IntegerFunction function) {

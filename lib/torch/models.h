@@ -31,6 +31,7 @@ struct Model {
   std::vector<TakenField> inputs;
   /// Takes the inputs in their order; returns the result that the request names. Throws what libtorch throws.
   std::function<Result<at::Tensor>(const std::vector<at::Tensor>&)> forward;
+  std::string warning;  ///< CapturedGraph's
 };
 
 /// The type in which a model takes a field unless its file says another.

@@ -265,11 +265,19 @@ class Walk {
 
 }  // namespace
 
-bool may_run(const c10::OperatorHandle& op) {
+program::ModelArchive::Treatment treatment_of(const c10::OperatorHandle& op) {
+  using Treatment = program::ModelArchive::Treatment;
   const std::string& name = op.schema().name();
-  if (!name.starts_with("aten::") && !name.starts_with("prim::")) return false;
-  if (takes_storage(op.schema())) return false;
-  return is_lowered(name) || is_made_of_others(op) || asks_numbers(op) || only_makes_numbers(name);
+  if (!name.starts_with("aten::") && !name.starts_with("prim::")) return Treatment::kMissing;
+  if (takes_storage(op.schema())) return Treatment::kMissing;
+  if (is_decomposed(name)) return Treatment::kDecomposed;
+  if (is_lowered(name)) return Treatment::kLowered;
+  if (is_made_of_others(op)) return Treatment::kDecomposed;
+  return asks_numbers(op) || only_makes_numbers(name) ? Treatment::kFolded : Treatment::kMissing;
+}
+
+bool may_run(const c10::OperatorHandle& op) {
+  return treatment_of(op) != program::ModelArchive::Treatment::kMissing;
 }
 
 Status vet_archive(const std::string& path) {

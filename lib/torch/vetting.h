@@ -5,6 +5,7 @@
 #include <string>
 
 #include "dgx/core/result.h"
+#include "dgx/program/model_archive.h"
 
 namespace torch::jit {
 struct Module;
@@ -28,7 +29,9 @@ namespace dgx::torch_bridge {
 /// kUsage, naming operator and place, if forward() could run an operator that a program cannot hold.
 [[nodiscard]] Status vet_operators(const std::string& path, const torch::jit::Module& module);
 
-/// True if the operator may be run, by the rule above.
+/// The treatment of a call of the operator: kMissing if it may not be run, by the rule above.
+[[nodiscard]] program::ModelArchive::Treatment treatment_of(const c10::OperatorHandle& op);
+/// True if the operator may be run.
 [[nodiscard]] bool may_run(const c10::OperatorHandle& op);
 
 }  // namespace dgx::torch_bridge

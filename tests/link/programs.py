@@ -25,6 +25,8 @@ DECODERS, DECODES = ["jpeg", "png", "libzip"], "dgx-pack"
 APART = ["dgx-key", "dgx-pack", "dgx-referee", "dgx-settle", "dgx-submit", "dgx-verify"]
 # Code that a program must not hold: dgx-settle, which pays, recomputes scalars and trains nothing; dgx-key only makes keys.
 HOLDS_NO = {"dgx-key": ["dgx::exec::", "dgx::bundle::"], "dgx-settle": ["dgx::exec::", "dgx::kernels::cpu::"]}
+# It captures models, and one of those in the shared file shows what is in them: no other file knows the module by its name.
+OPENS_TORCH = ["dgx-submit", "dgx-programs"]
 # It makes step programs of captured models; all others read them, and hold no code that makes them.
 LOWERS = "dgx-submit"
 # Of Debian's shared HDF5, and half of a program's start.
@@ -56,6 +58,9 @@ def check_program(program):
         problems.append(f"{program.name} uses symbols of libtorch")
     if ("dgx::lowering::" in symbols) != (program.name == LOWERS):
         problems.append(f"{program.name} holds {'code' if program.name != LOWERS else 'no code'} of lib/lowering")
+    opens_torch = b"libdgx_torch.so" in program.read_bytes()
+    if opens_torch != (program.resolve().name in OPENS_TORCH):
+        problems.append(f"{program.name} {'may open' if opens_torch else 'does not open'} libtorch")
     problems += [f"{program.name} holds code of {space}" for space in HOLDS_NO.get(program.name, []) if space in symbols]
     if program.is_symlink() == (program.name in APART):
         problems.append(f"{program.name} {'shares its file' if program.is_symlink() else 'is a file of its own'}")

@@ -69,12 +69,12 @@ std::string text_of(const CapturedGraph& graph, const AtenCall& call) {
 
 lowering::CaptureBackend* open_capture_backend(const std::string& path) {
   void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  void* const symbol = library ? dlsym(library, lowering::kCaptureBackendSymbol) : nullptr;
+  void* const symbol = library ? dlsym(library, program::kTorchModuleSymbol) : nullptr;
   if (!symbol) {
     std::fprintf(stderr, "%s\n", dlerror());
     return nullptr;
   }
-  return reinterpret_cast<lowering::CaptureBackendFunction>(symbol)();
+  return static_cast<lowering::CaptureBackend*>(reinterpret_cast<program::TorchModuleFunction>(symbol)());
 }
 
 std::string captured_text(const CapturedGraph& graph) {

@@ -14,7 +14,9 @@ inline constexpr std::string_view kInWords = "in_words";
 /// describe() for a bundle, a run and a text file.
 [[nodiscard]] Result<Description> describe_bundle(const std::string& path, Recompute recompute, int threads);
 [[nodiscard]] Result<Description> describe_run(const std::string& folder, Recompute recompute, int threads);
-/// describe() for a model file, kSafetensors or kZip, and for the folder of a dispute's notes.
+/// describe() for an archive of torch.export, which libtorch reads (task/torch_module.h).
+[[nodiscard]] Result<Description> describe_archive(const std::string& path);
+/// describe() for a model's numbers, kSafetensors or kNpz, and for the folder of a dispute's notes.
 [[nodiscard]] Result<Description> describe_model(const std::string& path, manifest::FileKind kind,
                                                  Recompute recompute, int threads);
 [[nodiscard]] Result<Description> describe_notes(const std::string& folder);

@@ -50,7 +50,7 @@ Result<std::vector<Digest>> tensor_digests(const State& tensors, int threads) {
 
 Result<Description> describe_model(const std::string& path, manifest::FileKind kind, Recompute recompute,
                                    int threads) {
-  const bool is_npz = kind == manifest::FileKind::kZip;
+  const bool is_npz = kind == manifest::FileKind::kNpz;
   DGX_TRY(const bundle::ModelFile file, is_npz ? bundle::read_own_npz(path) : bundle::read_safetensors(path));
   Description out{is_npz ? "npz" : "safetensors", {}, {}, {}};
   for (const std::string_view key : {"dgx.task", "dgx.state"}) {

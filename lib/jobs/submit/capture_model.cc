@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "dgx/core/text.h"
-#include "submit/torch_module.h"
+#include "task/torch_module.h"
 
 namespace dgx::jobs {
 namespace {
@@ -101,7 +101,8 @@ Status check_options(const SubmitOptions& options, const std::string& model, con
 }
 
 Result<CapturedGraph> capture(const CaptureRequest& request, const TrainingRecipe& recipe) {
-  DGX_TRY(lowering::CaptureBackend* const backend, open_torch_module());
+  DGX_TRY(program::ModelReader* const module, open_torch_module());
+  auto* const backend = static_cast<lowering::CaptureBackend*>(module);
   auto graph = backend->capture(request);
   const auto x = std::ranges::find(request.fields, "x", &BatchField::name);
   const bool are_numbers = x != request.fields.end() && x->dtype == DType::kF32 && !x->asked;

@@ -21,6 +21,7 @@
 #include "dgx/protocol/estimate.h"
 #include "submit/capture_model.h"
 #include "submit/init_weights.h"
+#include "submit/model_file.h"
 #include "submit/same_task.h"
 #include "submit/submit_update.h"
 #include "train/submit_data.h"
@@ -96,7 +97,10 @@ Result<Parsed> parse(const SubmitOptions& options) {
   } else if (!exists(options.model)) {
     return Error{ErrorCode::kMissing, options.model + ": is neither a built-in model nor a file",
                  program::hint_for_model(options.model)};
+  } else {
+    DGX_CHECK(check_model_file(options.model));
   }
+  if (options.evaluation_model) DGX_CHECK(check_model_file(*options.evaluation_model));
   DGX_TRY(const std::string loss, with_weights_of_file(options.loss));
   DGX_TRY(out.loss, program::parse_loss_spec(loss));
   DGX_TRY(out.optimizer, program::parse_optimizer_spec(options.optimizer));
@@ -259,6 +263,7 @@ Result<Draft> draft(const SubmitOptions& options, const JobContext& context) {
   }
   DGX_TRY(const CapturedModel model, capture_model(options, parsed.model, recipe));
   const lowering::CapturedGraph& training = model.training;
+  if (!training.warning.empty()) context.progress.warning(training.warning);
   DGX_CHECK(check_labels(data, training, parsed.loss, recipe.batch));
   DGX_TRY(const program::Program step, lowering::lower_training_step(training, recipe));
   DGX_TRY(const program::Program evaluation, lowering::lower_evaluation(model.evaluation, recipe));

@@ -27,16 +27,18 @@ struct Description {
   /// The digests that could not be recomputed, since the hashed file is not there.
   std::vector<std::string> absent;
   std::optional<manifest::Verdict> verdict = {};  ///< the body, if the file is one verdict
+  bool is_usable = true;                          ///< false: a model with operations that dgx-submit refuses
 };
 
 enum class Recompute { kNo, kYes };
 
 /// Describes a dataset, state, sample or trace bundle, a run's folder, a signed statement or several (one a
 /// line), a step program, a ledger, PROOF.states, VERDICT.rows.jsonl, a shard, an unsigned policy, a key (of
-/// a private key only its id), a model (safetensors, or NPZ as dgx writes it), COMMIT.secret (not the secret
-/// itself), COMMIT.revealed, RUN/log.csv, RUN/validation.csv, RUN/resume.losses, or the folder of a dispute's
-/// notes. The content decides, not the name, but for *.states, *.losses, *.secret and *.revealed, which have
-/// no form of their own. "-" is standard input (no bundle, no model).
+/// a private key only its id), a model (safetensors, NPZ as dgx writes it, or an archive of torch.export),
+/// COMMIT.secret (not the secret itself), COMMIT.revealed, RUN/log.csv, RUN/validation.csv,
+/// RUN/resume.losses, or the folder of a dispute's notes. The content decides, not the name, but for
+/// *.states, *.losses, *.secret and *.revealed, which have no form of their own. "-" is standard input (no
+/// bundle, no model).
 ///
 /// Statements' signatures are always checked. With Recompute::kYes every digest in the file, and every digest
 /// by which a statement binds a file next to it, is recomputed: kMalformed at the first that does not agree.

@@ -10,6 +10,7 @@
 #include "dgx/core/result.h"
 #include "dgx/core/tensor.h"
 #include "dgx/lowering/ends.h"
+#include "dgx/program/model_archive.h"
 
 namespace dgx::lowering {
 
@@ -78,6 +79,7 @@ struct CapturedGraph {
   std::vector<std::optional<TensorId>> gradients;
   /// The buffers that the pass replaces: source index, and the tensor that becomes its value.
   std::vector<std::pair<std::size_t, TensorId>> buffer_updates;
+  std::string warning;  ///< what the submitter should hear of the file, though it was captured; or empty
 };
 
 /// A field of the dataset, as a batch of it meets a model.
@@ -98,10 +100,9 @@ struct CaptureRequest {
   bool training = true;            ///< false: evaluation mode, forward only
 };
 
-/// The interface of libdgx_torch.so; opened when a command needs libtorch (jobs/submit/torch_module.h).
-class CaptureBackend {
+/// The interface of libdgx_torch.so; opened when a command needs libtorch (jobs/task/torch_module.h).
+class CaptureBackend : public program::ModelReader {
  public:
-  virtual ~CaptureBackend() = default;
   /// kMissing: no such file. kMalformed: neither an archive of torch.export nor a TorchScript file, or
   /// forward() failed (libtorch's message). kUsage: an op, dtype or shape that cannot be captured, by name
   /// and place.
@@ -109,10 +110,5 @@ class CaptureBackend {
   /// libtorch's version, for example "2.11.0".
   [[nodiscard]] virtual std::string version() const = 0;
 };
-
-/// The one symbol that libdgx_torch.so exports: `extern "C" dgx::lowering::CaptureBackend*
-/// dgx_capture_backend_1()`. The module owns the backend.
-using CaptureBackendFunction = CaptureBackend* (*)();
-inline constexpr const char* kCaptureBackendSymbol = "dgx_capture_backend_1";
 
 }  // namespace dgx::lowering

@@ -84,6 +84,7 @@ struct ExportedInput {
 /// One output of the whole program: forward()'s result, or a buffer's new value.
 struct ExportedOutput {
   ExportedArgument value;
+  ExportedForm form;   ///< of a result that is a tensor, if the file says it
   std::string buffer;  ///< the buffer's dotted path; empty: a result
   ModelResult path;    ///< of a result: its place in the tree that forward() returns
 };
@@ -108,9 +109,11 @@ struct ExportedTensor {
   ExportedForm form;
 };
 
-/// Bounds on what is read: bytes of a program's text, and of a list of tensors.
+/// Bounds on what is read: bytes of a program's text, and of a list of tensors, and values of either. A model
+/// of a hundred layers has a tenth of each.
 inline constexpr std::size_t kMaxExportedProgramBytes = std::size_t{256} << 20;
 inline constexpr std::size_t kMaxExportedListBytes = std::size_t{64} << 20;
+inline constexpr std::size_t kMaxExportedValues = std::size_t{4} << 20;
 
 /// Reads a program. kMalformed, naming the place inside the text, for what is not of this schema; kUsage, by
 /// name, for another major version, another dialect than TRAINING and ATEN, and kinds that cannot be

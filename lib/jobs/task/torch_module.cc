@@ -1,4 +1,4 @@
-#include "submit/torch_module.h"
+#include "task/torch_module.h"
 
 #include <dlfcn.h>
 
@@ -32,22 +32,22 @@ std::string hint_for(const std::string& path) {
 
 }  // namespace
 
-Result<lowering::CaptureBackend*> open_torch_module() {
-  static lowering::CaptureBackend* backend = nullptr;
-  if (backend != nullptr) return backend;
+Result<program::ModelReader*> open_torch_module() {
+  static program::ModelReader* module = nullptr;
+  if (module != nullptr) return module;
   const std::string path = beside_program("DGX_TORCH_MODULE", "lib/dgx/libdgx_torch.so");
   void* handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {
     return internal_error(std::string("cannot open the torch module: ") + ::dlerror(), hint_for(path));
   }
   const auto make =
-      reinterpret_cast<lowering::CaptureBackendFunction>(::dlsym(handle, lowering::kCaptureBackendSymbol));
+      reinterpret_cast<program::TorchModuleFunction>(::dlsym(handle, program::kTorchModuleSymbol));
   if (make == nullptr) {
-    return internal_error(path + ": no " + lowering::kCaptureBackendSymbol,
+    return internal_error(path + ": no " + program::kTorchModuleSymbol,
                           "it belongs to another version of dgx");
   }
-  backend = make();
-  return backend;
+  module = make();
+  return module;
 }
 
 }  // namespace dgx::jobs

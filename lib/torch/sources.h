@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "archive.h"
+#include "dgx/core/result.h"
+#include "dgx/lowering/exported.h"
+
+namespace dgx::torch_bridge {
+
+/// A parameter, buffer or constant of a program, and its place in the archive.
+struct Source {
+  const lowering::ExportedInput* input = nullptr;
+  Archive::Stored place;
+  std::size_t first = 0;  ///< the number of the first source with this place: its own, unless it is tied
+
+  [[nodiscard]] bool is_trained() const {
+    return input->kind == lowering::ExportedInput::Kind::kParameter && place.requires_grad;
+  }
+  [[nodiscard]] bool may_change() const {
+    return is_trained() || input->kind == lowering::ExportedInput::Kind::kBuffer;
+  }
+};
+
+/// The sources of a program in order. kUsage if a change of one would change only a part of another, or only
+/// one of two names of a tensor is trained: in the program each is a tensor of its own.
+[[nodiscard]] Result<std::vector<Source>> sources_of(const Archive& archive);
+
+}  // namespace dgx::torch_bridge
