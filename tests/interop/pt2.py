@@ -1,0 +1,244 @@
+#!/usr/bin/python3
+"""Archives of torch.export through the programs: pt2.py --bin FOLDER --models FOLDER … [--accept]
+
+Writes archives without torch (support/exported.py) and compares with the same models as TorchScript files: the programs are equal line by line, but
+for the places where their lines come from, and so are the final states. Then every kind of argument, weight and graph that a file may have, and
+every refusal with its words, which are in pt2_refusals.txt (--accept writes that anew). Exits 77 without NumPy.
+"""
+
+import argparse
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "support"))
+import needs  # noqa: E402
+
+needs.modules("numpy")
+import numpy  # noqa: E402
+from exported import Export, Graph, Raw, T, form, uniform  # noqa: E402
+from pt2_models import assigned, cnn, language, relu_net  # noqa: E402
+from pt2_refused import refused  # noqa: E402
+
+GRAD_MODE = "torch.ops.higher_order.wrap_with_set_grad_enabled"
+AUTOCAST = "torch.ops.higher_order.wrap_with_autocast"
+
+
+class Buyer:
+    def __init__(self, bin_folder, models):
+        self.bin, self.models = bin_folder, models
+        x = (numpy.arange(48 * 784).reshape(48, 28, 28) * 37 % 251).astype("u1")
+        y = (numpy.arange(48) % 10).astype("u1")
+        self.pack("images", x[:, None], y)
+        tokens = numpy.random.default_rng(2).integers(0, 32, (24, 7))
+        self.pack("tokens", tokens[:, :6], tokens[:, 1:])
+        self.run("dgx-key", "new", "alice")
+
+    def run(self, program, *arguments, expect=0):
+        done = subprocess.run([os.path.join(self.bin, program), *arguments], capture_output=True, text=True, timeout=300)
+        assert done.returncode == expect, f"{program} {' '.join(arguments)}: exit {done.returncode}: {done.stderr}"
+        return done
+
+    def pack(self, name, x, y):
+        numpy.save("x.npy", x)
+        numpy.save("y.npy", y)
+        self.run("dgx-pack", "npy", "--x", "x.npy", "--y", "y.npy", "-o", f"{name}.h5")
+
+    def submit(self, model, task, *more, data="images", expect=0, batch=8):
+        return self.run("dgx-submit", "--data", f"{data}.h5", "--model", model, "--loss", "cross-entropy", "--optimizer", "sgd:lr=0.1,momentum=0.9",
+                        "--batch", str(batch), "--steps", "6", "--checkpoint-every", "3", "--key", "alice.pem", "-o", f"{task}.json", *more, expect=expect)
+
+    def program(self, task, kind="program"):
+        """The lines of a program, without the places that they come from."""
+        with open(f"{task}.{kind}.jsonl", encoding="utf-8") as file:
+            lines = [json.loads(line) for line in file]
+        return [{key: value for key, value in line.items() if key != "g"} for line in lines]
+
+    def final_state(self, task, data="images"):
+        self.run("dgx-train", f"{task}.json", "--data", f"{data}.h5", "-o", f"{task}.run")
+        return json.loads(self.run("dgx-inspect", f"{task}.run", "--json").stdout)["state"]
+
+
+def check_same(buyer, name, archive, *more, data="images"):
+    """The archive and the TorchScript file of the same name give one program and, from one initial state, one final state."""
+    script = f"{name}-script"
+    buyer.submit(os.path.join(buyer.models, f"{name}.pt"), script, data=data)
+    buyer.submit(archive, name, "--init", f"{script}.init.h5", *more, data=data)
+    for kind in ("program", "eval"):
+        ours, theirs = buyer.program(name, kind), buyer.program(script, kind)
+        assert ours == theirs, f"{name}.{kind}: " + next(f"{a}\n{b}" for a, b in zip(ours, theirs) if a != b)
+    assert buyer.final_state(name, data) == buyer.final_state(script, data), name
+
+
+def same_models(buyer):
+    net, y = relu_net()
+    net.save("relu.pt2", y)
+    check_same(buyer, "relu", "relu.pt2")
+    net, y = relu_net(batch=8)
+    net.save("fixed.pt2", y)
+    buyer.submit("fixed.pt2", "fixed")
+    assert buyer.program("fixed") == buyer.program("relu"), "a fixed batch gives another program"
+    for name, make, data in (("cnn", cnn, "images"), ("language", language, "tokens")):
+        for training, path in ((True, f"{name}.pt2"), (False, f"{name}_eval.pt2")):
+            net, y = make(training)
+            net.save(path, y)
+        check_same(buyer, name, f"{name}.pt2", "--eval-model", f"{name}_eval.pt2", data=data)
+    net, y = assigned()
+    net.save("assigned.pt2", y)
+    check_same(buyer, "assigned", "assigned.pt2")
+    with open("relu.program.jsonl", encoding="utf-8") as file:
+        assert "net.py" not in file.read(), "a program names the user's files"
+
+
+def kinds(buyer):
+    """One program with every kind of argument and weight, trained; its numbers are those of the plain form."""
+    net, y = relu_net()
+    plain = None
+    for form in ("plain", "odd"):
+        net = Export()
+        x = net.input("x", ["s0", 1, 28, 28])
+        weight = uniform((10, 784), 11)
+        if form == "plain":
+            w = net.parameter("w", weight)
+            flat = net.call("reshape", self=x, shape=[-1, 784])
+            y = net.call("linear", input=flat, weight=w)
+            y = net.call("mul.Scalar", self=y, other=2)
+        else:
+            # Transposed in the file, behind three numbers that nobody uses.
+            stored = numpy.concatenate([numpy.zeros(3, "f4"), weight.T.ravel(), numpy.zeros(2, "f4")])
+            w = net.parameter("w", stored, sizes=[10, 784], strides=[1, 10], offset=3)
+            rows = net.integer("sym_size.int", self=x, dim=0)
+            side = net.integer("_operator.mul", 28, 28)
+            net.call("torch.ops.aten._assert_scalar.default", self=rows, assert_msg="rows")
+            net.nodes[-1]["outputs"] = []
+            flat = net.call("reshape", self=x, shape=[rows, side])
+            inner = Graph(["inner"])
+            doubled = inner.call("mul.Tensor", self=T("inner"), other=Raw({"as_int": 2}))
+            y = net.call("linear", input=flat, weight=w, bias=Raw({"as_none": True}))
+            y = net.wrap(GRAD_MODE, [True], inner, y, results=(doubled,))
+            y = net.call("to.dtype", self=y, dtype=Raw({"as_scalar_type": 7}), memory_format=Raw({"as_memory_format": 4}))
+            inner = Graph(["inner"])
+            y = net.wrap(AUTOCAST, ["cpu", Raw({"as_scalar_type": 13}), False, True], inner, y, results=(T("inner"),))
+        net.save(f"{form}.pt2", y)
+        buyer.submit(f"{form}.pt2", form)
+        state = buyer.final_state(form)
+        assert plain in (None, state), "transposed weights, symbolic sizes and graphs inside change the numbers"
+        plain = state
+
+
+def no_gradient(buyer):
+    """What a graph inside computes without gradients has none."""
+    net = Export()
+    x = net.input("x", ["s0", 1, 28, 28])
+    flat = net.call("flatten.using_ints", self=x, start_dim=1)
+    kept = net.parameter("kept", uniform((10, 784), 1))
+    frozen = net.parameter("frozen", uniform((10, 784), 2), trained=False)
+    hidden = net.parameter("hidden", uniform((10, 784), 3))
+    inner = Graph(["a", "b"])
+    product = inner.call("linear", input=T("a"), weight=T("b"))
+    no_grad = net.wrap(GRAD_MODE, [False], inner, flat, hidden, results=(product,))
+    y = net.call("add.Tensor", self=net.call("linear", input=flat, weight=kept), other=net.call("linear", input=flat, weight=frozen))
+    net.save("still.pt2", net.call("add.Tensor", self=y, other=no_grad))
+    buyer.submit("still.pt2", "still")
+    buyer.final_state("still")
+    buyer.run("dgx-inspect", "export", "still.run", "-o", "still.npz")
+    after = numpy.load("still.npz")
+    moved = {name: bool((after[name] != uniform((10, 784), seed)).any()) for name, seed in (("kept", 1), ("frozen", 2), ("hidden", 3))}
+    assert moved == {"kept": True, "frozen": False, "hidden": False}, moved
+
+
+def described(buyer):
+    """What dgx-inspect says of an archive, and its exit code."""
+    def told(path, expect=0):
+        return json.loads(buyer.run("dgx-inspect", path, "--json", expect=expect).stdout)
+
+    for name, make in (("cnn.pt2", cnn), ("language.pt2", language)):
+        net, y = make(True)
+        net.forms[y] = form("float32", ["s0", 10])
+        net.save(name, y)
+    net, y = cnn(False)
+    net.save("cnn_eval.pt2", y)
+    found = told("cnn.pt2")
+    assert (found["kind"], found["program"], found["torch_version"], found["schema_version"]) == ("exported model", "model", "2.11.0", "8.17"), found
+    assert found["mode"] == "training" and found["missing"] == 0 and told("cnn_eval.pt2")["mode"] == "evaluation"
+    assert found["inputs"] == [{"name": "x", "dtype": "float32", "shape": "[s0, 1, 28, 28]"}], found["inputs"]
+    assert found["sizes"] == [{"name": "s0", "least": 1, "most": 1024}], found["sizes"]
+    assert [each["shape"] for each in found["outputs"]] == ["[s0, 10]"], found["outputs"]
+    assert [each["name"] for each in found["buffers"]] == ["mean", "var", "count"], found["buffers"]
+    assert found["parameters"][0] == {"name": "conv", "dtype": "float32", "shape": "[8, 1, 3, 3]", "trained": True, "tied_to": None}
+    treatments = {each["name"]: (each["count"], each["treatment"]) for each in found["operations"]}
+    assert treatments["aten.relu.default"] == (1, "lowered") and treatments["aten.batch_norm.default"] == (1, "decomposed"), treatments
+    tied = {each["name"]: each["tied_to"] for each in told("language.pt2")["parameters"]}
+    assert tied == {"table": None, "head": "table", "qkv": None, "unused": None}, tied
+    net, y = relu_net()
+    size = net.integer("sym_size.int", self=T("x"), dim=0)
+    net.call("_assert_scalar", self=size, assert_msg="size")
+    net.nodes[-1]["outputs"] = []
+    y = net.call("torch.ops.mylib.foo.default", line=42, self=y)
+    y = net.call("cdist", self=y, other=y)
+    net.save("missing.pt2", net.call("torch.ops.mylib.foo.default", line=43, self=y))
+    found = told("missing.pt2", expect=1)
+    operations = {each["name"]: each for each in found["operations"]}
+    assert operations["mylib.foo.default"] == {"name": "mylib.foo.default", "count": 2, "treatment": "missing", "first": "net.py:42"}, operations
+    assert operations["aten.sym_size.int"]["treatment"] == operations["aten._assert_scalar.default"]["treatment"] == "folded"
+    assert operations["aten.cdist.default"]["treatment"] == "decomposed" and found["missing"] == 1
+    module = dict(os.environ, DGX_TORCH_MODULE=os.path.abspath("none.so"))
+    done = subprocess.run([os.path.join(buyer.bin, "dgx-inspect"), "cnn.pt2"], capture_output=True, text=True, env=module)
+    assert done.returncode == 70 and "cannot open the torch module" in done.stderr, done
+    buyer.run("dgx-inspect", os.path.join(buyer.models, "relu.pt"), expect=65)
+    warning = buyer.submit("cnn_eval.pt2", "evaluated").stderr
+    assert "cnn_eval.pt2: aten.batch_norm.default (net.py:2) computes as in evaluation" in warning, warning
+    assert not buyer.submit("cnn.pt2", "trained", "--eval-model", "cnn_eval.pt2").stderr
+
+
+def nothing_else(buyer):
+    """Of the archive's own folder only the archive is opened, and nothing is made there, also by a call that makes files where it may run."""
+    if not shutil.which("strace"):
+        print("skipped: which files are opened: strace is not installed")
+        return
+    os.mkdir("alone")
+    net, y = relu_net()
+    net.call("from_file", filename="alone/made", shared=True, size=10)
+    net.save("alone/net.pt2", y)
+    net, y = relu_net()
+    net.save("alone/good.pt2", y)
+    for path, code in (("alone/net.pt2", 2), ("alone/good.pt2", 0)):
+        done = subprocess.run(["strace", "-f", "-y", "-e", "trace=open,openat,openat2,creat,mkdir,mkdirat", "-o", "trace", os.path.join(buyer.bin, "dgx-submit"),
+                               "estimate", "--data", "images.h5", "--model", path, "--loss", "cross-entropy", "--optimizer", "sgd:lr=0.1", "--batch", "8",
+                               "--steps", "6"], capture_output=True, text=True, timeout=300)
+        assert done.returncode == code, done.stderr
+        with open("trace", encoding="utf-8", errors="replace") as file:
+            calls = [line for line in file if not line.rstrip().endswith(")") and "= -1" not in line]
+        here = os.getcwd()
+        opened = {found for line in calls for found in re.findall(r"= \d+<([^>]*)>", line) if found.startswith(here)}
+        assert opened == {f"{here}/images.h5", f"{here}/{path}"}, opened
+        written = [line for line in calls if re.search(r"O_WRONLY|O_RDWR|O_CREAT|mkdir", line) and not re.search(r'"/(dev|proc|sys)/', line)]
+        assert not written, written
+    assert sorted(os.listdir("alone")) == ["good.pt2", "net.pt2"]
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    for name in ("bin", "plugins", "models"):
+        parser.add_argument(f"--{name}")
+    parser.add_argument("--accept", action="store_true")
+    options = parser.parse_args()
+    bin_folder, models = os.path.abspath(options.bin), os.path.abspath(options.models)
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        buyer = Buyer(bin_folder, models)
+        same_models(buyer)
+        kinds(buyer)
+        no_gradient(buyer)
+        refused(buyer, options.accept)
+        described(buyer)
+        nothing_else(buyer)
+        os.chdir("/")
+
+
+if __name__ == "__main__":
+    main()
