@@ -178,7 +178,7 @@ def refused(buyer, accept):
             0, {"parameter_mutation": {"arg": {"name": "relu_2"}, "parameter_name": "fc1.bias"}}))), 2, "forward() changes a parameter"),
         ("an unknown input", edited(graph_edit(lambda m: m["signature"]["input_specs"].append({"token": {"arg": {"name": "t"}}}))), 2,
          "an input of the kind token"),
-        ("an AOTInductor package", {"archive_format": b"pt2", "archive_version": b"0", "byteorder": b"little", "data/aotinductor/net/net.so": b"x"}, 2,
+        ("an AOTInductor package", {"archive_format": b"pt2", "archive_version": b"0", "byteorder": b"little", "version": b"3", "data/aotinductor/net/net.so": b"x"}, 2,
          "is a package of AOTInductor"),
         ("torch.save", {"data.pkl": b"x", "version": b"3"}, 65, "is a file of torch.save, which holds no program"),
         ("an older torch.save", b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19.", 65, "is a pickle"),
