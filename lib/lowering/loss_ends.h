@@ -7,7 +7,7 @@
 
 namespace dgx::lowering {
 
-/// Where a step's loss and the captured graph meet.
+/// The tensors at which a step's loss and the captured graph meet.
 ///
 /// A loss outside the model starts from the model's output and y. So does one inside if the graph's last call
 /// is torch's cross entropy of [targets, classes]: then that call and its gradient are not lowered, and the

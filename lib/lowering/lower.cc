@@ -359,7 +359,7 @@ Result<Program> lower_evaluation(const CapturedGraph& graph, const TrainingRecip
   }
   DGX_TRY(const LossForms loss, lower_loss_at(state, recipe, ends));
   std::vector<ValueIndex> outputs;
-  // What a model computes itself is of the whole batch, whichever way it is written.
+  // A loss that the model computes is of the whole batch, whichever way it is written.
   const bool is_inside = recipe.loss.kind == program::LossKind::kOutput;
   if (loss.counted && !is_inside) outputs.push_back(materialise(builder, "counted", *loss.counted).value);
   if (loss.correct && !is_inside) outputs.push_back(materialise(builder, "correct", *loss.correct).value);
