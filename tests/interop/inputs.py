@@ -169,7 +169,7 @@ def check_decoder(buyer):
 
 
 def check_script(buyer, models):
-    path = os.path.join(models, "masked.pt")
+    path = os.path.join(models, "masked_tokens.pt")
     given = ("--inputs", "mask=attention_mask", "--model-output", "logits")
     buyer.submit("text", path, "script", *given)
     state = buyer.final_state("script", "text")

@@ -79,7 +79,7 @@ def forward(self, x):
 
 /// Tokens with a mask and, perhaps, weights: the mean of the embeddings that count, a linear head; returns a
 /// dictionary.
-Module masked() {
+Module masked_tokens() {
   Module module("Masked");
   add_parameter(module, "table", {32, 16});
   module.register_module("head", linear(16, 4));
@@ -140,7 +140,7 @@ int main(int argc, char** argv) {
       {"scaled", [] { return mlp("torch.relu(x * 0.5 + 1)"); }},
       {"cnn", cnn},
       {"language", language},
-      {"masked", masked},
+      {"masked_tokens", masked_tokens},
       {"in_place", [] { return body("  y[:, 0] = 2.0\n  y.mul_(3)"); }},
       {"nonzero", [] { return body("  y = torch.nonzero(y).float()"); }},
       {"item", [] { return body("  y = y * float(y.sum())"); }},
