@@ -158,7 +158,8 @@ Status refuse_lost_run(const std::string& folder, const Checkpoint& first, const
   return {};
 }
 
-/// What the last checkpoint leaves out. Empty if its bundle is missing: whoever needs it says so.
+/// The constant entries that the last checkpoint leaves out. Empty if its bundle is missing: whoever needs it
+/// says so.
 Result<Constants> constants_of_run(const std::string& folder, const RunIndex& index) {
   const std::string path = checkpoint_path(folder, index.checkpoints.back());
   if (!exists(path)) return Constants{};

@@ -37,7 +37,8 @@ class SharedEntries {
                                      const StateDigests& digests, const Constants& constants,
                                      const Effort& effort);
 
-/// What the file at constants_path() states, without reading its numbers. Errors of SharedEntries::of_folder.
+/// The names and digests that the file at constants_path() states, without reading its numbers. Errors of
+/// SharedEntries::of_folder.
 [[nodiscard]] Result<Constants> stated_constants(const std::string& folder, const Digest& digest);
 
 /// read_state(), for several states that share their constant entries.
