@@ -1,0 +1,101 @@
+#!/usr/bin/env python3
+"""Makes archives of torch.export from a model of transformers, for dgx-submit: net.pt2 in training mode, net_eval.pt2 in evaluation mode,
+and net.safetensors, the weights that both start from.
+
+    python3 export.py gpt2 --set n_layer=2 --class GPT2LMHeadModel --input 'input_ids=i64[64]' -o FOLDER
+    python3 export.py ./my-bert --class BertForSequenceClassification --input 'input_ids=i64[64]' --input 'attention_mask=i64[64]' -o FOLDER
+
+MODEL is a local folder as save_pretrained writes it, with weights or with a config.json alone, or a type of model as transformers names it, whose
+weights are then drawn from --seed. An input has a type, i64 or f32, and the shape of one sample; the batch is left open. The loss is left to
+dgx-submit, unless --loss gives the labels' type and shape: then the model computes it, as its output "loss".
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import re
+import sys
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+import torch
+import transformers
+from safetensors.torch import save_file
+
+BATCH = torch.export.Dim("batch", min=1, max=65536)
+TYPES = {"f32": torch.float32, "i64": torch.int64}
+
+
+def parse_form(form):
+    """Type and shape of a sample, of words such as i64[64]."""
+    match = re.fullmatch(r"(f32|i64)\[(\d+(?:,\d+)*)?\]", form)
+    if not match:
+        raise ValueError(f"{form}: not a type and a shape such as i64[64] or f32[3,32,32]")
+    return TYPES[match[1]], [int(size) for size in (match[2] or "").split(",") if size]
+
+
+def example(form):
+    """Two samples, of numbers that models take."""
+    dtype, shape = parse_form(form)
+    return torch.ones([2, *shape], dtype=dtype)
+
+
+def make_model(source, kind, settings, seed):
+    """The model of class `kind` in a local folder, or of a type's default config with `settings`."""
+    folder = pathlib.Path(source).is_dir()
+    config = transformers.AutoConfig.from_pretrained(source, **settings) if folder else transformers.AutoConfig.for_model(source, **settings)
+    if hasattr(config, "use_cache"):
+        config.use_cache = False
+    of_kind = getattr(transformers, kind)
+    config._attn_implementation = "sdpa" if of_kind._supports_sdpa else "eager"
+    config._experts_implementation = "batched_mm"
+    torch.manual_seed(seed)
+    weights = folder and any(pathlib.Path(source).glob("*.safetensors"))
+    return of_kind.from_pretrained(source, config=config, dtype=torch.float32) if weights else of_kind(config).float()
+
+
+def add_lora(model, settings):
+    """Adapters beside the linear layers named in `settings`; nothing else is trained."""
+    import peft
+
+    return peft.inject_adapter_in_model(peft.LoraConfig(**settings), model)
+
+
+def export(model, inputs, folder, name="net"):
+    """Writes the model's three files; `inputs` are examples of its arguments by name."""
+    shapes = {key: {0: BATCH} for key in inputs}
+    for suffix, training in (("", True), ("_eval", False)):
+        program = torch.export.export(model.train(training), (), dict(inputs), dynamic_shapes=shapes)
+        torch.export.save(program, folder / f"{name}{suffix}.pt2")
+    kept = {id(tensor) for tensor in model.state_dict(keep_vars=True).values()}
+    named = [*model.named_parameters(), *model.named_buffers()]  # tied ones once, by their first name
+    save_file({key: tensor.detach().contiguous() for key, tensor in named if id(tensor) in kept}, folder / f"{name}.safetensors")
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="export.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model", metavar="MODEL", help="a local folder, or a type of model such as gpt2")
+    parser.add_argument("--class", required=True, dest="kind", metavar="CLASS", help="as transformers names it, such as GPT2LMHeadModel")
+    parser.add_argument("--input", required=True, action="append", default=[], metavar="NAME=FORM", help="type and shape of one sample: input_ids=i64[64]")
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=JSON", help="a field of the config: n_layer=2")
+    parser.add_argument("--loss", metavar="FORM", help="the model computes the loss from labels of this type and shape: i64[64]")
+    parser.add_argument("--lora", metavar="JSON", help='adapters, settings of peft.LoraConfig: {"r": 4, "target_modules": ["c_attn"]}')
+    parser.add_argument("--seed", type=int, default=0, help="of weights that the folder does not have")
+    parser.add_argument("-o", "--output", required=True, type=pathlib.Path, metavar="FOLDER", help="where the three files go")
+    options = parser.parse_args()
+    try:
+        inputs = {name: example(form) for name, form in (pair.split("=", 1) for pair in options.input)}
+        if options.loss:
+            inputs["labels"] = example(options.loss)
+        settings = {name: json.loads(value) for name, value in (pair.split("=", 1) for pair in options.set)}
+        model = make_model(options.model, options.kind, settings, options.seed)
+        if options.lora:
+            model = add_lora(model, json.loads(options.lora))
+        options.output.mkdir(parents=True, exist_ok=True)
+        export(model, inputs, options.output)
+    except (ValueError, AttributeError, OSError, ImportError, TypeError) as error:
+        sys.exit(f"export.py: error: {error}")
+
+
+if __name__ == "__main__":
+    main()
