@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Makes archives of torch.export from a model of transformers, for dgx-submit: net.pt2 in training mode, net_eval.pt2 in evaluation mode,
-and net.safetensors, the weights that both start from.
+net.safetensors, the weights that both start from, and net.json, how the model was made (load.py reads it).
 
     python3 export.py gpt2 --set n_layer=2 --class GPT2LMHeadModel --input 'input_ids=i64[64]' -o FOLDER
     python3 export.py ./my-bert --class BertForSequenceClassification --input 'input_ids=i64[64]' --input 'attention_mask=i64[64]' -o FOLDER
@@ -54,11 +54,14 @@ def make_model(source, kind, settings, seed):
     return of_kind.from_pretrained(source, config=config, dtype=torch.float32) if weights else of_kind(config).float()
 
 
-def add_lora(model, settings):
-    """Adapters beside the linear layers named in `settings`; nothing else is trained."""
+def remake(source, kind, settings, seed, lora):
+    """The model, with adapters of peft.LoraConfig(**lora), if it is given: then only these are trained."""
+    model = make_model(source, kind, settings, seed)
+    if lora is None:
+        return model
     import peft
 
-    return peft.inject_adapter_in_model(peft.LoraConfig(**settings), model)
+    return peft.inject_adapter_in_model(peft.LoraConfig(**lora), model)
 
 
 def export(model, inputs, folder, name="net"):
@@ -81,18 +84,18 @@ def main():
     parser.add_argument("--loss", metavar="FORM", help="the model computes the loss from labels of this type and shape: i64[64]")
     parser.add_argument("--lora", metavar="JSON", help='adapters, settings of peft.LoraConfig: {"r": 4, "target_modules": ["c_attn"]}')
     parser.add_argument("--seed", type=int, default=0, help="of weights that the folder does not have")
-    parser.add_argument("-o", "--output", required=True, type=pathlib.Path, metavar="FOLDER", help="where the three files go")
+    parser.add_argument("-o", "--output", required=True, type=pathlib.Path, metavar="FOLDER", help="where the files go")
     options = parser.parse_args()
     try:
         inputs = {name: example(form) for name, form in (pair.split("=", 1) for pair in options.input)}
         if options.loss:
             inputs["labels"] = example(options.loss)
         settings = {name: json.loads(value) for name, value in (pair.split("=", 1) for pair in options.set)}
-        model = make_model(options.model, options.kind, settings, options.seed)
-        if options.lora:
-            model = add_lora(model, json.loads(options.lora))
+        lora = json.loads(options.lora) if options.lora else None
+        made = {"source": options.model, "kind": options.kind, "settings": settings, "seed": options.seed, "lora": lora}
         options.output.mkdir(parents=True, exist_ok=True)
-        export(model, inputs, options.output)
+        export(remake(**made), inputs, options.output)
+        (options.output / "net.json").write_text(json.dumps(made) + "\n")
     except (ValueError, AttributeError, OSError, ImportError, TypeError) as error:
         sys.exit(f"export.py: error: {error}")
 

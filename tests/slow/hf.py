@@ -78,7 +78,7 @@ def pack(bench, name, inputs, targets):
 
 def submit(bench, name, task, model, *words):
     *_, inputs, _, _ = MODELS[name]
-    several = ["--output", "logits"] if name in ("t5", "whisper") else []
+    several = ["--model-output", "logits"] if name in ("t5", "whisper") else []
     return bench.json("dgx-submit", "--data", f"{name}.h5", "--model", model, *several, "--loss", "cross-entropy", "--batch", BATCH, "--key", "key.pem",
                       "-o", f"{task}.json", "--force", *words)
 
