@@ -90,7 +90,9 @@ def draws(path):
 def compare(bench, name, model, compared, inputs, targets):
     """Relative errors of the first loss and of the worst gradient; one batch is the whole dataset, and a tiny rate leaves the weights as they are."""
     pack(bench, name, inputs, targets)
-    submit(bench, name, "gradient", f"{name}_eval.pt2" if compared == "evaluation" else f"{name}.pt2", "--eval-model", f"{name}_eval.pt2", "--optimizer", "sgd:lr=1e-30,momentum=1e-9", "--steps", 2, "--checkpoint-every", 2)
+    archive = f"{name}_eval.pt2" if compared == "evaluation" else f"{name}.pt2"
+    submit(bench, name, "gradient", archive, "--eval-model", f"{name}_eval.pt2", "--optimizer", "sgd:lr=1e-30,momentum=1e-9", "--steps", 2,
+           "--checkpoint-every", 2)
     bench.run("dgx-train", "gradient.json", "--data", f"{name}.h5", "-o", f"{name}.gradient", "--force", "-q")
     bench.run("dgx-inspect", "export", f"{name}.gradient", "-o", "gradient.h5", "--force", "-q")
     model.train(compared == "training").zero_grad()
