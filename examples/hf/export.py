@@ -11,6 +11,7 @@ dgx-submit, unless --loss gives the labels' type and shape: then the model compu
 """
 
 import argparse
+import inspect
 import json
 import os
 import pathlib
@@ -65,14 +66,27 @@ def remake(source, kind, settings, seed, lora):
 
 
 def export(model, inputs, folder, name="net"):
-    """Writes the model's three files; `inputs` are examples of its arguments by name."""
+    """Writes the model's archives and weights; `inputs` are examples of its arguments by name."""
+    taken = inspect.signature(model.forward).parameters
+    for key in inputs:
+        if key not in taken:
+            raise ValueError(f"{type(model).__name__} takes no input {key}, but {', '.join(taken)}")
     shapes = {key: {0: BATCH} for key in inputs}
-    for suffix, training in (("", True), ("_eval", False)):
-        program = torch.export.export(model.train(training), (), dict(inputs), dynamic_shapes=shapes)
+    programs = {suffix: torch.export.export(model.train(not suffix), (), dict(inputs), dynamic_shapes=shapes) for suffix in ("", "_eval")}
+    folder.mkdir(parents=True, exist_ok=True)
+    for suffix, program in programs.items():
         torch.export.save(program, folder / f"{name}{suffix}.pt2")
     kept = {id(tensor) for tensor in model.state_dict(keep_vars=True).values()}
     named = [*model.named_parameters(), *model.named_buffers()]  # tied ones once, by their first name
     save_file({key: tensor.detach().contiguous() for key, tensor in named if id(tensor) in kept}, folder / f"{name}.safetensors")
+
+
+def pairs(words):
+    """What NAME=VALUE, repeated, gives."""
+    for word in words:
+        if "=" not in word:
+            raise ValueError(f"{word}: not NAME=VALUE")
+    return dict(word.split("=", 1) for word in words)
 
 
 def main():
@@ -87,17 +101,16 @@ def main():
     parser.add_argument("-o", "--output", required=True, type=pathlib.Path, metavar="FOLDER", help="where the files go")
     options = parser.parse_args()
     try:
-        inputs = {name: example(form) for name, form in (pair.split("=", 1) for pair in options.input)}
+        inputs = {name: example(form) for name, form in pairs(options.input).items()}
         if options.loss:
             inputs["labels"] = example(options.loss)
-        settings = {name: json.loads(value) for name, value in (pair.split("=", 1) for pair in options.set)}
+        settings = {name: json.loads(value) for name, value in pairs(options.set).items()}
         lora = json.loads(options.lora) if options.lora else None
         made = {"source": options.model, "kind": options.kind, "settings": settings, "seed": options.seed, "lora": lora}
-        options.output.mkdir(parents=True, exist_ok=True)
         export(remake(**made), inputs, options.output)
         (options.output / "net.json").write_text(json.dumps(made) + "\n")
-    except (ValueError, AttributeError, OSError, ImportError, TypeError) as error:
-        sys.exit(f"export.py: error: {error}")
+    except (ValueError, AttributeError, OSError, ImportError, KeyError, TypeError) as error:
+        sys.exit(f"export.py: error: {str(error).splitlines()[0][:300]}")
 
 
 if __name__ == "__main__":
