@@ -7,6 +7,8 @@ import struct
 from decimal import Decimal, localcontext
 from fractions import Fraction
 
+from schedules import schedule
+
 LOWEST, HIGHEST = -2**63, 2**63 - 1
 
 
@@ -218,62 +220,6 @@ def item(task, position):
             return x
 
 
-def power(x, t):
-    result = 1.0
-    while t:
-        result, t, x = result * x if t % 2 else result, t // 2, x * x if t > 1 else x
-    return result
-
-
-def fall(high, low, done):
-    angle = struct.unpack("<f", struct.pack("<f", math.pi * done))[0]
-    return low + (high - low) * (0.5 * (1.0 + elementary("cos", angle)))
-
-
-def rate_of(task, step):
-    rule, total, rate = task["schedule"], task["steps"], float.fromhex(task["optimizer"]["lr"])
-    kind, warmup = rule["kind"], rule.get("warmup", 0)
-
-    def number(key):
-        return float.fromhex(rule[key])
-
-    if step < warmup:
-        return rate * ((step + 1) / warmup)
-    if kind == "constant":
-        return rate
-    if kind == "step":
-        return rate * power(number("gamma"), (step - warmup) // rule["every"])
-    if kind == "inverse-sqrt":
-        return rate / math.sqrt(step / warmup)
-    if kind == "one-cycle":
-        turn = number("up") * total - 1.0
-        return fall(number("start"), rate, step / turn) if step <= turn else fall(rate, number("end"), (step - turn) / ((total - 1) - turn))
-    if kind == "wsd":
-        start, length = total - rule["decay"], rule["decay"]
-        if step < start:
-            return rate
-    else:
-        start, length = warmup, total - warmup
-    done = 1.0 if step >= total else rule.get("cycles", 1) * (step - start) % length / length
-    if kind == "cosine":
-        return fall(rate, number("min"), done)
-    left = 1.0 - done
-    if kind == "polynomial":
-        left = power(left, int(number("power"))) * (math.sqrt(left) if number("power") % 1 else 1.0)
-    return number("min") + (rate - number("min")) * left
-
-
-def schedule(task, name, step):
-    def number(key):
-        return float.fromhex(task["optimizer"][key])
-
-    rate = rate_of(task, step)
-    made = {"lr": lambda: rate, "-lr": lambda: -rate, "lr/(1-b1^t)": lambda: rate / (1.0 - power(number("beta1"), step + 1)),
-            "1/sqrt(1-b2^t)": lambda: 1.0 / math.sqrt(1.0 - power(number("beta2"), step + 1)), "1-lr*wd": lambda: 1.0 - rate * number("weight_decay"),
-            "-lr/(1+s*ld)": lambda: -(rate / (1.0 + step * number("lr_decay")))}[name]()
-    return struct.unpack("<f", struct.pack("<f", made))[0]
-
-
 # Lines of a program: one element.
 
 ACCESS = re.compile(r"(\d+)(?:@([\d.]*))?\[(.*?)\](?:\?(.*))?")
@@ -307,7 +253,7 @@ class Element:
     def input(self, task, step):
         source, _, name = self.line["src"].partition(" ")
         if source == "schedule":
-            return schedule(task, self.line["of"][self.element], step)
+            return schedule(task, self.line["of"][self.element], step, lambda x: elementary("cos", x))
         if source == "constant":
             return literal(self.line["of"][self.element])
         words = philox([self.element % 2**32, self.element >> 32, step % 2**32, (3 << 24) + int(name)], int(task["seed"]))

@@ -316,7 +316,9 @@ def claim_c(game, say):
         sample = item(task, step * task["batch"] + row)
         place = sample * math.prod(line["s"][1:]) + column
         print(f"  row {row} of the batch of step {step} is sample {sample} of the keyed permutation; its number is element {place} of the dataset's")
-        if digest.hex() != task["dataset"]["digest"] or tensor.hex() != say["data"]["entry"]["digest"] or not first <= place < first + len(numbers):
+        of_field = say["data"]["entry"]["name"] == line["src"].removeprefix("batch ") and say["data"]["tensor"]["t"] == line["t"]
+        of_data = digest.hex() == task["dataset"]["digest"] and tensor.hex() == say["data"]["entry"]["digest"]
+        if not of_field or not of_data or not first <= place < first + len(numbers):
             stands("The challenger's evidence is not of that sample")
         right = numbers[place - first]
     else:

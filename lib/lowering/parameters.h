@@ -9,7 +9,7 @@
 
 namespace dgx::lowering {
 
-/// How each source of a graph is trained, by its index.
+/// The treatment of each source of a graph, by its index: whether it is trained, and in which group.
 struct Treatment {
   std::vector<std::optional<TensorId>>
       gradients;                    ///< nullopt: it keeps its value, or is replaced by the pass

@@ -6,7 +6,7 @@
 
 namespace dgx::jobs {
 
-/// What the options say of groups and frozen parameters. kUsage, naming the option.
+/// Reads --group and --freeze. kUsage, naming the option.
 [[nodiscard]] Result<program::UpdateSpec> parse_update(const SubmitOptions& options);
 
 /// Counts what the program does with the model's entries, so that a task is told the same whether it is made

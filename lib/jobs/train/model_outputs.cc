@@ -71,8 +71,8 @@ std::optional<Primitive> part_of(const Primitive& line, const Operand& operand) 
   return out;
 }
 
-/// What the loss in `line` compares with the targets: what they are subtracted from; or, if that is a
-/// literal, as in 1 - t of bce, what the difference is multiplied by in an fma.
+/// The operand of the loss in `line` that is compared with the targets: the one that they are subtracted
+/// from; or, if that is a literal, as in 1 - t of bce, the one by which an fma multiplies the difference.
 std::optional<Operand> compared_with(const Primitive& line, const std::set<ValueIndex>& targets) {
   std::set<int> targets_as_f32, complements;  // steps
   const auto is_target = [&](const Operand& operand) {

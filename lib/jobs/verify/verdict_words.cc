@@ -101,9 +101,11 @@ Sufficiency judge_miss(const Chances& chances, double most) {
   out.words = fmt::format("no, for --max-miss {} it takes {} of {} segments: dgx-verify --fraction {}", most,
                           out.needed, chances.between + always,
                           static_cast<double>(std::max<std::int64_t>(1, percent)) / 100);
-  // A policy cannot promise less than a millionth.
+  // A policy cannot promise less than a millionth, and of a diverged proof nothing exactly: its draw is
+  // rounded.
   const auto most_ppm = static_cast<std::int64_t>(most * static_cast<double>(kMillion) + 1e-6);
-  if (most_ppm > 0) out.words += fmt::format(", or a policy with miss_ppm {}", most_ppm);
+  if (most_ppm > 0 && chances.diverged == Diverged::kNo)
+    out.words += fmt::format(", or a policy with miss_ppm {}", most_ppm);
   return out;
 }
 

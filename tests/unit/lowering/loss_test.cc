@@ -236,8 +236,8 @@ TEST_CASE("losses of numbers and their gradients are torch's definitions in doub
     INFO(to_string(which.shape) << ' ' << which.loss);
     const auto graph = identity_of(which.shape, which.shape[0]);
     TrainingRecipe recipe;
-    recipe.x = {DType::kF32, {}};
-    recipe.y = {which.y, Shape(which.shape.begin() + 1, which.shape.end())};
+    recipe.fields["x"] = {DType::kF32, {}};
+    recipe.fields["y"] = {which.y, Shape(which.shape.begin() + 1, which.shape.end())};
     recipe.batch = which.shape[0];
     recipe.loss = *parse_loss_spec(which.loss);
     recipe.optimizer = *parse_optimizer_spec("sgd:lr=1");
@@ -301,8 +301,8 @@ TEST_CASE("losses of numbers and their gradients are torch's definitions in doub
 TEST_CASE("positive weights that do not fit the output, and integer targets of a regression, are refused") {
   const auto refused = [](const Shape& shape, const char* loss, DType y) {
     TrainingRecipe recipe;
-    recipe.x = {DType::kF32, {}};
-    recipe.y = {y, Shape(shape.begin() + 1, shape.end())};
+    recipe.fields["x"] = {DType::kF32, {}};
+    recipe.fields["y"] = {y, Shape(shape.begin() + 1, shape.end())};
     recipe.batch = shape[0];
     recipe.loss = *parse_loss_spec(loss);
     return !lower_training_step(identity_of(shape, shape[0]), recipe).ok();

@@ -49,7 +49,7 @@ struct SubmitOptions {
   bool skip_existing = false;
 };
 
-/// What a group of the task takes, by the program.
+/// A group of the task and how much of the model is in it.
 struct GroupSize {
   std::string match;
   std::int64_t parameters = 0;

@@ -12,7 +12,7 @@
 
 namespace dgx::program {
 
-/// Which parameters are meant: a glob on whole names without `model/` (`*` any characters, `?` one), or
+/// Bytes of a pattern of parameters: a glob on whole names without `model/` (`*` any characters, `?` one), or
 /// `rank<N`, those with fewer than N dimensions.
 inline constexpr std::size_t kMaxPatternBytes = 256;
 /// Most groups of a task, and most patterns of frozen parameters.
@@ -33,7 +33,7 @@ struct ParameterGroup {
 };
 [[nodiscard]] Result<ParameterGroup> parse_group(std::string_view text);
 
-/// What a task says of its updates beside optimiser and schedule. As JSON each part is a key of the task,
+/// The groups and the frozen parameters of a task. As JSON each part is a key of the task,
 /// there only if it is used.
 struct UpdateSpec {
   std::vector<ParameterGroup> groups;  ///< the first that matches a parameter is its group

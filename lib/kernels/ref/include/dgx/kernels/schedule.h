@@ -31,7 +31,7 @@ enum class ScheduleKind : std::uint8_t {
 inline constexpr std::int64_t kMaxCycles = std::int64_t{1} << 20;
 inline constexpr double kMaxExponent = 64;
 
-/// What a group of parameters has in place of the optimiser's rate and decay.
+/// The rate and decay of a group of parameters, in place of the optimiser's.
 struct ScheduleGroup {
   double factor = 1;  ///< of the rate
   double weight_decay = 0;
