@@ -3,6 +3,7 @@ the program's root, the statement's id, signature and estimate, the initial stat
 They must lead to the state digests that dgx-train prints, and to the value digests of dgx-bisect.
 """
 
+import os
 import dataclasses
 import subprocess
 
@@ -32,9 +33,13 @@ def read_dataset(bench, name):
 
 
 def read_state(path):
+    """A state's numbers, with the constant entries that lie beside it (dgx-bundle(5), "CONSTANT ENTRIES")."""
     found = {}
     with h5py.File(path, "r") as file:
         file["state"].visititems(lambda name, item: found.update({name: np.asarray(item[()])}) if isinstance(item, h5py.Dataset) else None)
+        constant = file.attrs.get("constant")
+    if constant is not None:
+        found.update(read_state(os.path.join(os.path.dirname(path), f"constant-{bytes(constant).decode()[:12]}.h5")))
     return found
 
 

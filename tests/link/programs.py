@@ -58,7 +58,7 @@ def check_program(program):
         problems.append(f"{program.name} uses symbols of libtorch")
     if ("dgx::lowering::" in symbols) != (program.name == LOWERS):
         problems.append(f"{program.name} holds {'code' if program.name != LOWERS else 'no code'} of lib/lowering")
-    opens_torch = b"libdgx_torch.so" in program.read_bytes()
+    opens_torch = b"dgx_torch_module_" in program.read_bytes()
     if opens_torch != (program.resolve().name in OPENS_TORCH):
         problems.append(f"{program.name} {'may open' if opens_torch else 'does not open'} libtorch")
     problems += [f"{program.name} holds code of {space}" for space in HOLDS_NO.get(program.name, []) if space in symbols]

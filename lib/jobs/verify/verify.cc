@@ -287,9 +287,9 @@ Status replay_due(const Verification& v, const VerifyOptions& options, const Job
   return {};
 }
 
-/// Replays part `name` of the drawn segments, and continues what an earlier call left.
-Result<Replayed> replay_part(const Verification& v, const VerifyOptions& options, const JobContext& context,
-                             const ShardName& name, const WorkKeys& keys) {
+/// Takes up part `name` of the drawn segments where an earlier call left it.
+Result<Replayed> take_up_part(const Verification& v, const VerifyOptions& options, const ShardName& name,
+                              const WorkKeys& keys) {
   DGX_TRY(const auto due, protocol::shard_segments(v.drawn, name.index, name.count));
   const bool at_random = options.choice.fraction && !options.beacon;
   Replayed out{{protocol::ShardRole::kShard,
@@ -303,11 +303,18 @@ Result<Replayed> replay_part(const Verification& v, const VerifyOptions& options
                PartFile(at_random ? std::nullopt : std::optional(options.output + ".part"), keys)};
   DGX_CHECK(out.part.resume(out.shard, due));
   out.resumed = std::ssize(out.shard.rows);
+  return out;
+}
+
+/// Replays what is left of a part.
+Status replay_part(const Verification& v, const VerifyOptions& options, const JobContext& context,
+                   Replayed& out) {
+  DGX_TRY(const auto due, protocol::shard_segments(v.drawn, out.shard.index, out.shard.count));
   DGX_CHECK(replay_due(v, options, context, due, out));
   std::vector<VerdictRow>& rows = out.shard.rows;
   std::sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) { return a.index < b.index; });
   if (!out.missing.empty() && !rows.empty()) DGX_CHECK(out.part.save(out.shard));
-  return out;
+  return {};
 }
 
 }  // namespace
@@ -340,9 +347,10 @@ Result<VerifyResult> verify(const VerifyOptions& options, const JobContext& cont
     return malformed(options.key.path + ": is a public key, expected a private key",
                      "a verdict is signed; --shard and --plan take a public key");
   }
-  DGX_CHECK(check_rows_there(files.rows.path(), v, context.clobber));
   const WorkKeys keys = WorkKeys::of(*v.key);
-  DGX_TRY(Replayed replayed, replay_part(v, options, context, {0, 1}, keys));
+  DGX_TRY(Replayed replayed, take_up_part(v, options, {0, 1}, keys));
+  DGX_CHECK(check_rows_there(files.rows.path(), v, context.clobber));
+  DGX_CHECK(replay_part(v, options, context, replayed));
 
   std::vector<VerdictRow>& rows = replayed.shard.rows;
   protocol::Assignment assignment = v.assignment;
@@ -373,7 +381,8 @@ Result<ShardResult> verify_shard(const VerifyOptions& options, const JobContext&
   DGX_TRY(Output output, Output::claim(options.output, context.clobber));
   DGX_TRY(const Verification v, open_verification(options, context));
   DGX_TRY(const WorkKeys keys, WorkKeys::find(v.key ? &*v.key : nullptr, options.work_key, context.progress));
-  DGX_TRY(Replayed replayed, replay_part(v, options, context, name, keys));
+  DGX_TRY(Replayed replayed, take_up_part(v, options, name, keys));
+  DGX_CHECK(replay_part(v, options, context, replayed));
   if (!replayed.missing.empty()) return inconclusive(options.from, replayed.missing);
   DGX_CHECK(output.write(keys.seal(protocol::encode_shard(replayed.shard))));
   replayed.part.remove();

@@ -172,7 +172,7 @@ TEST_CASE("a step that is too large for a device is told with both numbers befor
   const auto executor = DeviceExecutor::create(network.step_program(), test::step_inputs(network, data),
                                                test::emulated_device("memory=1000"), 1);
   REQUIRE_FALSE(executor.ok());
-  CHECK(executor.error().code == ErrorCode::kUsage);
+  CHECK(executor.error().code == ErrorCode::kInternal);
   CHECK(executor.error().message.starts_with("a step needs "));
   CHECK(executor.error().message.ends_with(" bytes of device memory, emulated device has 1000 free"));
 }

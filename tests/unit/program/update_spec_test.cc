@@ -62,7 +62,8 @@ TEST_CASE("a group is read as it is typed") {
 }
 
 std::string refusal(const std::string& text) {
-  json::Fields in(*json::parse(text), "predicate");
+  const auto parsed = json::parse(text);
+  json::Fields in(*parsed, "predicate");
   const UpdateSpec spec = read_update(in);
   if (const Status status = in.finish(); !status) return status.error().message;
   json::Object again;
