@@ -75,17 +75,18 @@ function(dgx_linked_libraries out)
   set(${out} "${lines}" PARENT_SCOPE)
 endfunction()
 
-# dgx_program(NAME USES …): tools/NAME.cc as build/…/bin/NAME, installed, with the list of linked libraries that --version prints.
+# dgx_program(NAME SOURCES FILE … USES …): tools/NAME.cc, and FILEs of the folders below, as build/…/bin/NAME, installed, with the list of linked
+# libraries that --version prints.
 # dgx_program(FILE PROGRAMS NAME … USES …): several programs in one file, build/…/libexec/FILE, which holds the libraries that they share once. Each
 # bin/NAME is a link to it; the name by which the file is called chooses the program. A shared library would not do: Debian's static HDF5 is not
 # position-independent, and its shared one doubles the time in which a program starts (DgxHdf5.cmake).
 function(dgx_program name)
-  cmake_parse_arguments(ARG "" "" "PROGRAMS;USES" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "PROGRAMS;SOURCES;USES" ${ARGN})
   dgx_linked_libraries(libraries ${ARG_USES})
   file(CONFIGURE OUTPUT ${name}_libraries.cc CONTENT
     "namespace dgx::cli { extern const char* const kLinkedLibraries; const char* const kLinkedLibraries = \"@libraries@\"; }\n"
     @ONLY)
-  set(sources ${name}.cc)
+  set(sources ${name}.cc ${ARG_SOURCES})
   set(folder bin)
   if(ARG_PROGRAMS)
     dgx_main_of(sources ${name} ${ARG_PROGRAMS})
@@ -95,6 +96,7 @@ function(dgx_program name)
   add_executable(${name} ${sources} ${CMAKE_CURRENT_BINARY_DIR}/${name}_libraries.cc)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/${folder})
   target_link_libraries(${name} PRIVATE dgx_flags ${ARG_USES})
+  target_include_directories(${name} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
   dgx_run_path(${name})
   add_dependencies(programs ${name})
   install(TARGETS ${name} RUNTIME DESTINATION ${folder} COMPONENT programs)

@@ -1,12 +1,11 @@
-#pragma once
-
-#include "dgx/cli/tool.h"
+// dgx-settle bounds: a policy beside the closed forms. Needs no ledger. dgx-settle(1).
 #include "dgx/jobs/settle.h"
 #include "market_cells.h"
+#include "settle/commands.h"
 
 namespace dgx::tools {
+namespace {
 
-/// dgx-settle bounds: a policy beside what the closed forms ask of it. Needs no ledger.
 struct Bounds {
   std::optional<std::string> task_path;
   std::optional<std::string> policy_path;
@@ -32,5 +31,12 @@ struct Bounds {
     return cli::Verdict::kDone;
   }
 };
+
+}  // namespace
+
+void add_bounds(cli::Tool& tool) {
+  tool.add<Bounds>("bounds",
+                   "print deposits, jackpot and thresholds from the closed forms, and the policy's keys");
+}
 
 }  // namespace dgx::tools

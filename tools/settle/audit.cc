@@ -1,0 +1,113 @@
+// dgx-settle check, head and prove: a ledger replayed against the rules, tree heads, proofs of entries.
+// dgx-settle(1).
+#include "dgx/core/files.h"
+#include "settle/commands.h"
+#include "settle/declare.h"
+#include "settle/print.h"
+
+namespace dgx::tools {
+namespace {
+
+json::Array path_json(const std::vector<Digest>& path) {
+  json::Array out;
+  for (const Digest& digest : path) out.emplace_back(digest.hex());
+  return out;
+}
+
+struct Check {
+  jobs::LedgerFile file;
+  std::optional<std::string> task;
+  std::vector<std::string> against;
+
+  void declare(cli::Command& command) {
+    declare_ledger(command, file);
+    declare_task(command, task, "a task that must be in the ledger");
+    command.option("--against", "HEAD.json", against,
+                   "earlier tree heads or receipts signed by the operator");
+  }
+  Result<cli::Verdict> run(cli::Out& out) const {
+    DGX_TRY(const auto check, jobs::check_ledger({file.path, out.common().trust}, against, task));
+    print_summary(out, check.summary);
+    out.field("tasks", check.tasks);
+    out.field("settled", check.settled);
+    out.field("total", check.total);
+    out.field("sound", check.faults.empty());
+    cli::Table faults{{"fault"}};
+    for (const std::string& fault : check.faults) faults.rows.push_back({fault});
+    out.field("faults", std::move(faults));
+    return check.faults.empty() ? cli::Verdict::kDone : cli::Verdict::kRefuted;
+  }
+};
+
+struct Head {
+  jobs::LedgerWriter writer;
+  std::string path = "-";
+
+  void declare(cli::Command& command) {
+    declare_ledger(command, writer.file);
+    command.key(writer.key.path, writer.key.passphrase_file, cli::Need::kOptional);
+    command.output(path, "HEAD.json", cli::Need::kOptional, "file to write the signed tree head to");
+    command.only_with({"--output"}, {"--key"});
+  }
+  Result<cli::Verdict> run(cli::Out& out) const {
+    jobs::LedgerWriter request = writer;
+    request.file.trust = out.common().trust;
+    if (writer.key.path.empty()) {
+      DGX_TRY(const auto summary, jobs::head_of_ledger(request.file));
+      return print_summary(out, summary), cli::Verdict::kDone;
+    }
+    DGX_TRY(Output output, out.claim(path));
+    DGX_TRY(const auto head, jobs::sign_head(request));
+    DGX_CHECK(out.output(output, head.envelope + "\n"));
+    return cli::Verdict::kDone;
+  }
+};
+
+struct Prove {
+  jobs::LedgerFile file;
+  std::optional<std::string> statement;
+  std::optional<std::int64_t> from;
+  std::optional<std::int64_t> size;
+
+  void declare(cli::Command& command) {
+    declare_ledger(command, file);
+    command.option("--statement", "ID|S.json", statement, "prove that this statement is an entry");
+    command.option("--from", "N", from, "prove that the first N entries are unchanged");
+    command.option("--size", "N", size, "use the tree of the first N entries instead of all");
+    command.exactly_one({"--statement", "--from"});
+  }
+  Result<cli::Verdict> run(cli::Out& out) const {
+    const jobs::LedgerFile trusted{file.path, out.common().trust};
+    if (statement) {
+      DGX_TRY(const auto proof, jobs::prove_statement(trusted, *statement, size));
+      out.field("ledger", proof.ledger);
+      out.field("statement", proof.statement);
+      out.field("index", proof.index);
+      out.field("time", time_cell(proof.milliseconds));
+      out.field("size", proof.head.count);
+      out.field("root", proof.head.root);
+      out.field("path", path_json(proof.path));
+    } else {
+      DGX_TRY(const auto proof, jobs::prove_growth(trusted, *from, size));
+      out.field("ledger", proof.ledger);
+      out.field("from", proof.from.count);
+      out.field("from_root", proof.from.root);
+      out.field("size", proof.to.count);
+      out.field("root", proof.to.root);
+      out.field("path", path_json(proof.path));
+    }
+    return cli::Verdict::kDone;
+  }
+};
+
+}  // namespace
+
+void add_check(cli::Tool& tool) {
+  tool.add<Check>("check", "replay the ledger and compare; 1 if its operator broke the rules or a promise");
+}
+
+void add_head(cli::Tool& tool) { tool.add<Head>("head", "print the tree head, signed if a key is given"); }
+
+void add_prove(cli::Tool& tool) { tool.add<Prove>("prove", "print inclusion and consistency proofs"); }
+
+}  // namespace dgx::tools

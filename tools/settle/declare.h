@@ -1,0 +1,18 @@
+#pragma once
+
+#include "dgx/cli/tool.h"
+#include "dgx/jobs/settle.h"
+
+/// Arguments that several commands of dgx-settle take.
+namespace dgx::tools {
+
+inline void declare_ledger(cli::Command& command, jobs::LedgerFile& file) {
+  command.positional("LEDGER.jsonl", file.path, "the ledger, with LEDGER.receipts.jsonl next to it");
+}
+
+inline void declare_task(cli::Command& command, std::optional<std::string>& task, std::string help) {
+  command.option("--task", "ID", task,
+                 std::move(help) + "; its id, at least eight digits of it, or TASK.json");
+}
+
+}  // namespace dgx::tools
