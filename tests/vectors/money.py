@@ -1,0 +1,202 @@
+"""Vectors for what every outcome of a task pays, derived from dgx-money(7), MONEY, with whole numbers alone; it uses no code of dgx. It compares money.json
+and the page's worked examples with what it derives; --accept writes both: /usr/bin/python3 tests/vectors/money.py --accept"""
+import itertools
+import json
+import pathlib
+import random
+import sys
+from collections import Counter
+
+# The market and task of the page's worked examples. None of these divides evenly.
+POLICY = {"solver_bond": 10_000, "solver_bond_ppm": 200_000, "verifier_bond": 10_001, "verifier_bond_ppm": 100_000, "challenger_bond": 10_001,
+          "challenger_bond_ppm": 0, "verifier_fee": 100, "split_submitter_ppm": 500_000, "split_verifier_ppm": 250_000, "split_jackpot_ppm": 250_000}
+ESTIMATE = {"reward": 100_003, "fee": 1_101, "tax": 2_000, "treasury": 501, "margin": 10_110}
+ASSIGNED = ("accepted", "unverified", "refuted", "convicted", "overturned", "no-proof", "no-delivery")
+
+
+def part(amount, ppm):
+    return amount * ppm // 10**6
+
+
+def fallen(case, statement):
+    """Keys that won a game against the statement, each once, in the order of their challenges."""
+    return list(dict.fromkeys(who for who, about, result, _ in case["games"] if about == statement and result == "falls"))
+
+
+def shares(pot, finders):
+    """The finders' parts of a sum: a half, a quarter, ... for at most 32 of them."""
+    out = [(who, pot // 2 ** (k + 1)) for k, who in enumerate(finders[:32])]
+    return out + [("jackpot", pot - sum(amount for _, amount in out))]
+
+
+def settle(policy, estimate, case):
+    """The payouts of a case, by account. `earned` and `fee` are those of the work that the proof and the verdict show."""
+    reason, earned, fee = case["reason"], case["earned"], case["fee"]
+    solver_bond = policy["solver_bond"] + part(estimate["reward"], policy["solver_bond_ppm"])
+    verifier_bond = policy["verifier_bond"] + part(estimate["reward"], policy["verifier_bond_ppm"])
+    paid = []
+    verdict = fee is not None
+    verdict_fell = fallen(case, "verdict")
+    pot = sum(estimate.values())  # the escrow
+    pot += sum(bond for _, _, result, bond in case["games"] if result == "stands")
+
+    if reason in ASSIGNED:
+        pot += solver_bond + verifier_bond
+        taxes = [("jackpot", earned["tax"]), ("treasury", earned["treasury"])] if case["proved"] else []
+        if reason in ("accepted", "unverified", "overturned"):
+            paid += [("solver", earned["reward"] + solver_bond), *taxes]
+            paid += [("verifier", fee if verdict and not verdict_fell else 0)]
+        else:
+            # What the lost bond pays, one after another while it lasts.
+            refutation = verdict and case["refuted"] and not verdict_fell
+            bills, rest = list(taxes), solver_bond
+            if reason in ("refuted", "convicted") and refutation or reason == "no-delivery" and verdict and not verdict_fell:
+                bills.append(("verifier", fee))
+            if reason == "no-proof" and case["drawn"] and not verdict_fell:
+                bills.append(("verifier", policy["verifier_fee"]))
+            for who, amount in bills:
+                paid.append((who, min(amount, rest)))
+                rest -= paid[-1][1]
+            if reason in ("refuted", "convicted"):
+                finders = (["verifier"] if refutation else []) + fallen(case, "proof")
+                paid += shares(part(rest, policy["split_verifier_ppm"]), list(dict.fromkeys(finders)))
+                paid += [("jackpot", part(rest, policy["split_jackpot_ppm"]))]
+            else:
+                paid += [("jackpot", rest)]
+        # The verifier's bond.
+        if verdict_fell:
+            paid += shares(verifier_bond // 2, verdict_fell) + [("jackpot", verifier_bond - verifier_bond // 2)]
+        else:
+            missed = case["proved"] and not verdict
+            if reason == "no-proof" and case["drawn"]:
+                missed = False  # the solver's silence, not the verifier's
+            paid += [("jackpot" if missed else "verifier", verifier_bond)]
+
+    for _, statement, result, bond in case["games"]:
+        if result == "stands":
+            answers = 0 if fallen(case, statement) else bond // 2
+            paid += [("solver" if statement == "proof" else "verifier", answers), ("jackpot", bond - answers)]
+    total = Counter()
+    for who, amount in paid:
+        assert amount >= 0
+        total[who] += amount
+    total["submitter"] += pot - sum(total.values())
+    assert total["submitter"] >= 0, case
+    return {who: amount for who, amount in sorted(total.items()) if amount > 0}
+
+
+def case(name, reason, proved=True, drawn=True, verdict=None, games=(), fee=None, earned=None):
+    """`verdict`: None, "accepts" or "refutes". `games`: (challenger, statement, result, bond)."""
+    return {"name": name, "reason": reason, "proved": proved, "drawn": drawn, "refuted": verdict == "refutes",
+            "earned": earned or {k: ESTIMATE[k] for k in ("reward", "tax", "treasury")}, "fee": (fee if fee is not None else ESTIMATE["fee"]) if verdict else None,
+            "games": [list(game) for game in games]}
+
+
+BOND = POLICY["challenger_bond"]
+FIND = ("finder", "proof", "falls", BOND)
+SECOND = ("second", "proof", "falls", BOND)
+LOST = ("loser", "proof", "stands", BOND)
+LOST_VERDICT = ("loser", "verdict", "stands", BOND)
+TOPPLE = ("finder", "verdict", "falls", BOND)
+
+# One example a cell of the page's table, in its order.
+EXAMPLES = [
+    case("accepted", "accepted", verdict="accepts"),
+    case("accepted; a challenge of the proof was lost", "accepted", verdict="accepts", games=[LOST]),
+    case("accepted; a challenge of the verdict was lost", "accepted", verdict="accepts", games=[LOST_VERDICT]),
+    case("accepted; the verifier chose the segments", "accepted", verdict="accepts", fee=350),
+    case("accepted; diverged half way", "accepted", verdict="accepts", fee=601, earned={"reward": 50_001, "tax": 1_000, "treasury": 250}),
+    case("unverified; no beacon", "unverified", drawn=False),
+    case("unverified; no verdict", "unverified"),
+    case("unverified; the acceptance fell", "unverified", verdict="accepts", games=[TOPPLE]),
+    case("refuted", "refuted", verdict="refutes"),
+    case("refuted; a challenge of the verdict was lost", "refuted", verdict="refutes", games=[LOST_VERDICT]),
+    case("convicted; no verdict, one finder", "convicted", games=[FIND]),
+    case("convicted; no verdict, two finders", "convicted", games=[FIND, SECOND]),
+    case("convicted; the verdict accepted", "convicted", verdict="accepts", games=[FIND]),
+    case("convicted; the acceptance fell, too", "convicted", verdict="accepts", games=[FIND, TOPPLE]),
+    case("convicted; the verdict refuted, then a finder", "convicted", verdict="refutes", games=[FIND]),
+    case("convicted; the refutation fell", "convicted", verdict="refutes", games=[FIND, TOPPLE]),
+    case("convicted; another's challenge was lost", "convicted", verdict="accepts", games=[LOST, FIND]),
+    case("overturned", "overturned", verdict="refutes", games=[TOPPLE]),
+    case("no-assignment", "no-assignment", proved=False, drawn=False),
+    case("no-proof; none was logged", "no-proof", proved=False, drawn=False),
+    case("no-proof; no beacon, no opening", "no-proof", drawn=False),
+    case("no-proof; a beacon, no opening", "no-proof"),
+    case("no-proof; no opening, and the refutation fell", "no-proof", verdict="refutes", games=[TOPPLE]),
+    case("no-delivery", "no-delivery", verdict="accepts"),
+    case("no-delivery; no verdict", "no-delivery"),
+    case("no-delivery; the verdict fell", "no-delivery", verdict="accepts", games=[TOPPLE]),
+]
+
+
+def drawn_cases(number):
+    """Cases that can follow from a ledger, with drawn numbers: small bonds that do not cover what they owe, 40 finders, roles in one key."""
+    rng = random.Random(20)
+    for _ in range(number):
+        policy = dict(POLICY)
+        for key in ("solver_bond", "verifier_bond", "challenger_bond", "verifier_fee"):
+            policy[key] = rng.choice((0, 1, rng.randrange(1 << 20)))
+        for key in ("solver_bond_ppm", "verifier_bond_ppm"):
+            policy[key] = rng.choice((0, 1, rng.randrange(2_000_000)))
+        policy["split_submitter_ppm"] = rng.randrange(1_000_001)
+        policy["split_verifier_ppm"] = rng.randrange(1_000_001 - policy["split_submitter_ppm"])
+        policy["split_jackpot_ppm"] = 10**6 - policy["split_submitter_ppm"] - policy["split_verifier_ppm"]
+        estimate = {"reward": rng.randrange(1 << 30), "fee": rng.randrange(1 << 20), "tax": rng.randrange(1 << 20), "treasury": rng.randrange(1 << 10),
+                    "margin": rng.randrange(1 << 20)}
+        estimate["fee"] = max(estimate["fee"], policy["verifier_fee"])
+        some = dict(rng.choice(EXAMPLES))
+        cut = rng.choice((1, 1, rng.random()))
+        some["earned"] = {key: int(estimate[key] * cut) for key in ("reward", "tax", "treasury")}
+        if some["fee"] is not None:
+            some["fee"] = rng.randrange(estimate["fee"] + 1)
+        games = list(some["games"])
+        for _ in range(rng.choice((0, 1, 3, 40))):
+            # Nothing more falls than fell in the example.
+            statements = {game[1] for game in games}
+            about = rng.choice(("proof", "verdict") if some["fee"] is not None else ("proof",))
+            fell = about in statements and any(game[1] == about and game[2] == "falls" for game in games)
+            if some["proved"]:
+                games.insert(rng.randrange(len(games) + 1), [f"key {rng.randrange(50)}", about, rng.choice(("falls", "stands", "returned") if fell else ("stands", "returned")),
+                                                             rng.randrange(1 << 20)])
+        some["games"] = games
+        yield policy, estimate, some
+
+
+def table():
+    """The examples as the page prints them."""
+    columns = ("submitter", "solver", "verifier", "finders", "jackpot", "treasury")
+    lines = ["outcome".ljust(49) + "".join(f"{name:>11}" for name in columns)]
+    for one in EXAMPLES:
+        paid = settle(POLICY, ESTIMATE, one)
+        finders = [paid[who] for who in ("finder", "second") if who in paid]
+        cells = [" ".join(map(str, finders)) if name == "finders" else str(paid.get(name, 0)) for name in columns]
+        lines.append(one["name"].ljust(49) + "".join(f"{'-' if cell in ('', '0') else cell:>11}" for cell in cells))
+    return "\n".join(line.rstrip() for line in lines) + "\n"
+
+
+def vectors():
+    rows = []
+    for policy, estimate, one in itertools.chain(((POLICY, ESTIMATE, one) for one in EXAMPLES), drawn_cases(200)):
+        stated = {key: value for key, value in one.items() if value is not None}
+        rows.append(json.dumps({"policy": policy, "estimate": estimate, **stated, "payouts": settle(policy, estimate, one)}, separators=(",", ":")))
+    return '{"cases":[\n' + ",\n".join(rows) + "\n]}\n"
+
+
+def main():
+    here = pathlib.Path(__file__).resolve().parent
+    page = here.parent.parent / "man" / "dgx-money.7.scd"
+    text = page.read_text(encoding="utf-8")
+    begin = text.index("```\noutcome") + 4
+    end = text.index("```", begin)
+    if "--accept" in sys.argv:
+        page.write_text(text[:begin] + table() + text[end:], encoding="utf-8")
+        (here / "money.json").write_text(vectors(), encoding="utf-8")
+    elif text[begin:end] != table():
+        sys.exit(f"{page.name}: the worked examples are not those that follow from its rules:\n{table()}")
+    elif (here / "money.json").read_text(encoding="utf-8") != vectors():
+        sys.exit("money.json is not what this script writes")
+
+
+if __name__ == "__main__":
+    main()
