@@ -212,15 +212,22 @@ Result<LossForms> define_loss(LoweringState& state, const TrainingRecipe& recipe
   return loss;
 }
 
-Status update(LoweringState& state, OptimizerLowering& optimizer, std::size_t source,
-              const TensorForm& gradient, std::size_t group) {
+/// The gradient of a source that an update sees.
+Result<TensorForm> gradient_of(LoweringState& state, OptimizerLowering& optimizer, const Treatment& treatment,
+                               std::size_t source) {
   const std::string& name = state.graph.sources[source].name;
   const TensorForm& parameter = state.form(state.graph.sources[source].tensor);
+  const TensorForm& gradient = state.form(*treatment.gradients[source]);
   if (parameter.dtype != DType::kF32 || gradient.dtype != DType::kF32)
     return usage_error("model: " + name + " is trained but not f32");
   if (parameter.splat) return internal_error("capture: a constant is trained");
-  optimizer.update(name, parameter.value, gradient, group);
-  return {};
+  return optimizer.accumulated(name, parameter.value, gradient);
+}
+
+void update(LoweringState& state, OptimizerLowering& optimizer, const Treatment& treatment,
+            std::size_t source, const TensorForm& gradient) {
+  const AtenSource& updated = state.graph.sources[source];
+  optimizer.update(updated.name, state.form(updated.tensor).value, gradient, treatment.groups[source]);
 }
 
 /// The sources that have a gradient by now and no update yet.
@@ -236,8 +243,10 @@ std::vector<std::size_t> ready_sources(LoweringState& state, const Treatment& tr
 }
 
 Status update_ready(LoweringState& state, OptimizerLowering& optimizer, const Treatment& treatment) {
-  for (const std::size_t n : ready_sources(state, treatment))
-    DGX_CHECK(update(state, optimizer, n, state.form(*treatment.gradients[n]), treatment.groups[n]));
+  for (const std::size_t n : ready_sources(state, treatment)) {
+    DGX_TRY(const TensorForm gradient, gradient_of(state, optimizer, treatment, n));
+    update(state, optimizer, treatment, n, gradient);
+  }
   return {};
 }
 
@@ -245,10 +254,12 @@ Status update_clipped(LoweringState& state, OptimizerLowering& optimizer, const 
                       double bound) {
   const std::vector<std::size_t> sources = ready_sources(state, treatment);
   std::vector<TensorForm> gradients;
-  for (const std::size_t n : sources) gradients.push_back(state.form(*treatment.gradients[n]));
+  for (const std::size_t n : sources) {
+    DGX_TRY(gradients.emplace_back(), gradient_of(state, optimizer, treatment, n));
+  }
   const auto clipped = clip_gradients(state.builder, gradients, bound);
   for (std::size_t n = 0; n < sources.size(); ++n)
-    DGX_CHECK(update(state, optimizer, sources[n], clipped[n], treatment.groups[sources[n]]));
+    update(state, optimizer, treatment, sources[n], clipped[n]);
   return {};
 }
 

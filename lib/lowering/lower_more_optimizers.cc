@@ -19,7 +19,7 @@ void OptimizerLowering::lion(const std::string& name, ValueIndex state, const Te
   };
 
   LineWriter mean(builder_, g, parameter.shape);
-  builder_.set_next(entry, mean.finish(DType::kF32, moved(mean, spec_.beta2)).value);
+  become(entry, g, mean.finish(DType::kF32, moved(mean, spec_.beta2)));
 
   LineWriter line(builder_, g, parameter.shape);
   Expression p = line.read(parameter);
@@ -27,7 +27,7 @@ void OptimizerLowering::lion(const std::string& name, ValueIndex state, const Te
   const Expression direction =
       to_float(compare(ScalarOp::kGt, c, 0.0F)) - to_float(compare(ScalarOp::kLt, c, 0.0F));
   if (spec_.weight_decay != 0) p = p * scheduled(line, kDecay);
-  builder_.set_next(state, line.finish(DType::kF32, fma(scheduled(line, kMinusRate), direction, p)).value);
+  become(state, g, line.finish(DType::kF32, fma(scheduled(line, kMinusRate), direction, p)));
 }
 
 /// v' = α·v + (1−α)·d²;  a' = a + (1−α)(d − a) (centered);
@@ -47,7 +47,7 @@ void OptimizerLowering::rmsprop(const std::string& name, ValueIndex state, const
   const Expression v = square_line.read(form_at(builder_, square_entry));
   const Expression d = decayed(square_line, gradient, parameter);
   const TensorForm square = square_line.finish(DType::kF32, fma(d * d, taken, v * kept));
-  builder_.set_next(square_entry, square.value);
+  become(square_entry, g, square);
 
   std::optional<TensorForm> mean;
   if (spec_.centered) {
@@ -56,7 +56,7 @@ void OptimizerLowering::rmsprop(const std::string& name, ValueIndex state, const
     const Expression a = mean_line.read(form_at(builder_, mean_entry));
     const Expression away = decayed(mean_line, gradient, parameter) - a;
     mean = mean_line.finish(DType::kF32, fma(taken, away, a));
-    builder_.set_next(mean_entry, mean->value);
+    become(mean_entry, g, *mean);
   }
 
   const auto quotient = [&](LineWriter& line) {
@@ -73,12 +73,12 @@ void OptimizerLowering::rmsprop(const std::string& name, ValueIndex state, const
     LineWriter line(builder_, g, shape);
     const Expression old = line.read(form_at(builder_, entry));
     buffer = line.finish(DType::kF32, fma(static_cast<float>(spec_.momentum), old, quotient(line)));
-    builder_.set_next(entry, buffer.value);
+    become(entry, g, buffer);
   }
   LineWriter line(builder_, g, shape);
   const Expression p = line.read(parameter);
   const Expression u = spec_.momentum != 0 ? line.read(buffer) : quotient(line);
-  builder_.set_next(state, line.finish(DType::kF32, fma(scheduled(line, kMinusRate), u, p)).value);
+  become(state, g, line.finish(DType::kF32, fma(scheduled(line, kMinusRate), u, p)));
 }
 
 /// a' = a + d²;  p' = p − lr/(1 + s·lr_decay) · d / (√(a' + initial) + ε), s the step.
@@ -90,7 +90,7 @@ void OptimizerLowering::adagrad(const std::string& name, ValueIndex state, const
   const Expression a = sum_line.read(form_at(builder_, entry));
   const Expression d = decayed(sum_line, gradient, parameter);
   const TensorForm sum = sum_line.finish(DType::kF32, fma(d, d, a));
-  builder_.set_next(entry, sum.value);
+  become(entry, g, sum);
 
   LineWriter line(builder_, g, parameter.shape);
   const Expression p = line.read(parameter);
@@ -98,7 +98,7 @@ void OptimizerLowering::adagrad(const std::string& name, ValueIndex state, const
   if (spec_.initial != 0) total = total + static_cast<float>(spec_.initial);
   const Expression q = decayed(line, gradient, parameter) / (sqrt(total) + static_cast<float>(spec_.epsilon));
   const Expression rate = scheduled(line, spec_.rate_decay == 0 ? kMinusRate : kMinusDecayedRate);
-  builder_.set_next(state, line.finish(DType::kF32, fma(rate, q, p)).value);
+  become(state, g, line.finish(DType::kF32, fma(rate, q, p)));
 }
 
 }  // namespace dgx::lowering

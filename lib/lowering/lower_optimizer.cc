@@ -9,6 +9,7 @@
 namespace dgx::lowering {
 
 using kernels::Kind;
+using kernels::ScalarOp;
 using kernels::ValueIndex;
 using program::OptimizerSpec;
 
@@ -67,7 +68,7 @@ TensorForm form_at(const Builder& builder, ValueIndex value) {
 
 OptimizerLowering::OptimizerLowering(Builder& builder, const OptimizerSpec& spec,
                                      const program::UpdateSpec& update)
-    : builder_(builder), specs_{spec} {
+    : builder_(builder), specs_{spec}, accumulate_(update.accumulate) {
   for (const program::ParameterGroup& group : update.groups) {
     specs_.push_back(spec);
     specs_.back().weight_decay = group.weight_decay.value_or(spec.weight_decay);
@@ -79,6 +80,37 @@ OptimizerLowering::OptimizerLowering(Builder& builder, const OptimizerSpec& spec
     }
   }
   schedule_ = builder.schedule(names_);
+  if (accumulate_ == 1) return;
+  LineWriter line(builder, "accumulate", Shape{});
+  const Expression step_number =
+      line.read(value_form(builder.state("step", DType::kI64, {}), DType::kI64, {}));
+  const Expression place = step(ScalarOp::kImod, {step_number + std::int64_t{1}, accumulate_});
+  updates_ = line.finish(DType::kI64, compare(ScalarOp::kEq, place, std::int64_t{0}));
+}
+
+TensorForm OptimizerLowering::accumulated(const std::string& name, ValueIndex state,
+                                          const TensorForm& gradient) {
+  if (accumulate_ == 1) return gradient;
+  const std::string provenance = "accumulate " + name;
+  const Shape shape = builder_.values()[state].shape;
+  const TensorForm fitting = reshaped(builder_, "gradient " + name, gradient, shape);
+  const ValueIndex entry = builder_.state("optimizer/gradient/" + name, DType::kF32, shape);
+  LineWriter sum(builder_, provenance, shape);
+  const Expression before = sum.read(form_at(builder_, entry));
+  const auto share = static_cast<float>(1.0 / static_cast<double>(accumulate_));
+  const TensorForm mean = sum.finish(DType::kF32, fma(sum.read(fitting), share, before));
+  LineWriter line(builder_, provenance, shape);
+  const Expression is_update = line.read(updates_);
+  builder_.set_next(entry, line.finish(DType::kF32, select(is_update, 0.0F, line.read(mean))).value);
+  return mean;
+}
+
+void OptimizerLowering::become(ValueIndex entry, const std::string& provenance, const TensorForm& value) {
+  if (accumulate_ == 1) return builder_.set_next(entry, value.value);
+  LineWriter line(builder_, provenance, value.shape);
+  const Expression is_update = line.read(updates_), updated = line.read(value);
+  const Expression kept = line.read(form_at(builder_, entry));
+  builder_.set_next(entry, line.finish(DType::kF32, select(is_update, updated, kept)).value);
 }
 
 Expression OptimizerLowering::scheduled(LineWriter& line, const std::string& name) const {
@@ -120,7 +152,7 @@ void OptimizerLowering::sgd(const std::string& name, ValueIndex state, const Ten
     LineWriter line(builder_, g, parameter.shape);
     const Expression old = line.read(form_at(builder_, entry));
     buffer = line.finish(DType::kF32, fma(mu, old, decayed(line, gradient, parameter)));
-    builder_.set_next(entry, buffer.value);
+    become(entry, g, buffer);
   }
   LineWriter line(builder_, g, parameter.shape);
   const Expression p = line.read(parameter);
@@ -130,7 +162,7 @@ void OptimizerLowering::sgd(const std::string& name, ValueIndex state, const Ten
   } else {
     u = spec_.nesterov ? fma(mu, line.read(buffer), decayed(line, gradient, parameter)) : line.read(buffer);
   }
-  builder_.set_next(state, line.finish(DType::kF32, fma(scheduled(line, kMinusRate), u, p)).value);
+  become(state, g, line.finish(DType::kF32, fma(scheduled(line, kMinusRate), u, p)));
 }
 
 /// m' = m + (1−β₁)(d − m);
@@ -148,7 +180,7 @@ void OptimizerLowering::adam(const std::string& name, ValueIndex state, const Te
   const Expression step_of_mean = decayed(mean_line, gradient, parameter) - m;
   const TensorForm mean =
       mean_line.finish(DType::kF32, fma(static_cast<float>(1 - spec_.beta1), step_of_mean, m));
-  builder_.set_next(mean_entry, mean.value);
+  become(mean_entry, g, mean);
 
   LineWriter square_line(builder_, g, parameter.shape);
   const Expression v = square_line.read(form_at(builder_, square_entry));
@@ -156,7 +188,7 @@ void OptimizerLowering::adam(const std::string& name, ValueIndex state, const Te
   const Expression kept = v * static_cast<float>(spec_.beta2);
   const TensorForm square =
       square_line.finish(DType::kF32, fma(d * d, static_cast<float>(1 - spec_.beta2), kept));
-  builder_.set_next(square_entry, square.value);
+  become(square_entry, g, square);
 
   LineWriter line(builder_, g, parameter.shape);
   Expression p = line.read(parameter);
@@ -164,7 +196,7 @@ void OptimizerLowering::adam(const std::string& name, ValueIndex state, const Te
   const Expression denominator = fma(root, scheduled(line, kAdamScale), static_cast<float>(spec_.epsilon));
   const Expression direction = line.read(mean) / denominator;
   if (spec_.kind == OptimizerSpec::Kind::kAdamW && spec_.weight_decay != 0) p = p * scheduled(line, kDecay);
-  builder_.set_next(state, line.finish(DType::kF32, fma(-scheduled(line, kAdamRate), direction, p)).value);
+  become(state, g, line.finish(DType::kF32, fma(-scheduled(line, kAdamRate), direction, p)));
 }
 
 std::vector<TensorForm> clip_gradients(Builder& builder, const std::vector<TensorForm>& gradients,

@@ -27,7 +27,14 @@ class OptimizerLowering {
   void update(const std::string& name, kernels::ValueIndex state, const TensorForm& gradient,
               std::size_t group);
 
+  /// The gradient that an update sees: this step's, or its mean with those of the steps before it since the
+  /// last update, as far as they are done. Makes the entry that holds their sum, and sets its `next`.
+  [[nodiscard]] TensorForm accumulated(const std::string& name, kernels::ValueIndex state,
+                                       const TensorForm& gradient);
+
  private:
+  /// Sets the entry's `next`: this value in a step that updates, else the entry.
+  void become(kernels::ValueIndex entry, const std::string& provenance, const TensorForm& value);
   void sgd(const std::string& name, kernels::ValueIndex state, const TensorForm& gradient);
   void adam(const std::string& name, kernels::ValueIndex state, const TensorForm& gradient);
   void lion(const std::string& name, kernels::ValueIndex state, const TensorForm& gradient);
@@ -42,6 +49,8 @@ class OptimizerLowering {
   std::vector<program::OptimizerSpec> specs_;
   program::OptimizerSpec spec_;  ///< that of the parameter being updated
   std::size_t group_ = 0;        ///< its group
+  std::int64_t accumulate_;
+  TensorForm updates_;  ///< i64 []: not 0 in a step that updates, if not all do
   std::vector<std::string> names_;
   kernels::ValueIndex schedule_;
 };

@@ -146,6 +146,9 @@ void read_training(json::Fields& in, Task& out) {
   out.update = program::read_update(in);
   out.batch = in.integer("batch", 1, kMaxInteger);
   out.steps = in.integer("steps", 2, kMaxSteps);
+  if (out.steps % out.update.accumulate != 0)
+    in.fail("accumulate",
+            fmt::format("is {}, of which {} steps are no multiple", out.update.accumulate, out.steps));
   out.seed = read_u64(in, "seed");
   out.checkpoint_every = in.integer("checkpoint_every", 2, kMaxSteps);
   out.numerics = read_name(in, "numerics", 32);

@@ -320,7 +320,8 @@ Result<kernels::ScheduleParameters> schedule_parameters(const OptimizerSpec& opt
   out.start = schedule.start;
   out.end = schedule.end;
   out.up = schedule.up;
-  out.total_steps = total_steps;
+  out.total_steps = total_steps / update.accumulate;
+  out.accumulate = update.accumulate;
   for (const ParameterGroup& group : update.groups)
     out.groups.push_back({group.rate, group.weight_decay.value_or(optimizer.weight_decay)});
   DGX_CHECK(kernels::check_schedule(out));

@@ -104,6 +104,7 @@ void add_json(json::Object& task, const UpdateSpec& spec) {
     groups.emplace_back(std::move(out));
   }
   if (!groups.empty()) task.emplace("groups", std::move(groups));
+  if (spec.accumulate != 1) task.emplace("accumulate", spec.accumulate);
   if (!spec.frozen.empty()) task.emplace("freeze", json::Array(spec.frozen.begin(), spec.frozen.end()));
 }
 
@@ -123,6 +124,7 @@ UpdateSpec read_update(json::Fields& task) {
     }
     if (out.frozen.empty()) task.fail("freeze", "is empty");
   }
+  if (task.has("accumulate")) out.accumulate = task.integer("accumulate", 2, kMaxAccumulate);
   return out;
 }
 

@@ -1,8 +1,8 @@
 """Losses, optimisers and schedules by the pages alone: trainer_choices.py --bin FOLDER --plugins FOLDER
 
-Every loss, optimiser and schedule of dgx-submit(1), "SPEC", on a linear model, 60 steps each: the updates are written here from the formulas of
-dgx-lowerings(7), "Losses" and "Optimisers", not run from the task's program, and the final state must be that of dgx-train, bit for bit. Exits 77
-without NumPy, h5py and cryptography.
+Every loss, optimiser and schedule of dgx-submit(1), "SPEC", and gradients accumulated over steps, on a linear model, 60 steps each: the updates are written here from the formulas of
+dgx-lowerings(7), "Losses" and "Optimisers", not run from the task's program, and the final state must be that of dgx-train, bit for bit. Small batches
+whose gradients are accumulated must give nearly the weights of large ones. Exits 77 without NumPy, h5py and cryptography.
 """
 
 import sys
@@ -27,6 +27,12 @@ OPTIMIZERS = ("lion:lr=1e-2", "lion:lr=1e-2,betas=0.8/0.95,weight-decay=0.1", "r
               "sgd:lr=0.1,momentum=0.9", "adamw:lr=1e-2")
 SCHEDULES = ("cosine:cycles=7,warmup=5%,min=1e-3", "polynomial:power=2.5,min=1e-3", "polynomial:power=0.5,warmup=5", "inverse-sqrt:warmup=10%",
              "wsd:warmup=3,decay=33%,min=1e-4", "one-cycle", "one-cycle:up=0.5,start=1e-3,end=0", "linear:warmup=7")
+
+# Optimiser, schedule, and options: the gradients of several steps.
+ACCUMULATED = [(optimizer, "constant", ["--accumulate", "3"]) for optimizer in OPTIMIZERS]
+ACCUMULATED += [("lion:lr=1e-2", schedule, ["--accumulate", "2"]) for schedule in SCHEDULES]
+ACCUMULATED += [("adagrad:lr=0.1,lr-decay=0.05", "linear:warmup=2", ["--accumulate", "5", "--clip-norm", "0.05"]),
+                ("sgd:lr=0.1,momentum=0.9", "constant", ["--accumulate", "60", "--clip-norm", "1e9"])]
 
 
 def fma(a, b, c):
@@ -139,14 +145,34 @@ def train_step(task, state, x, t, step):
     count = F32(losses.size)
     state["loss"] = np.array(folds.sum(losses.reshape(-1, 1))[0] / count, F32)
     g = slope / count
-    updates = Updates(task, state, step)
-    updates.update("0.weight", dot(g.T, x))
-    updates.update("0.bias", dot(np.ones((1, len(g)), F32), g)[0])
+    gradients = clipped(task, accumulated(task, state, {"0.weight": dot(g.T, x), "0.bias": dot(np.ones((1, len(g)), F32), g)[0]}, step))
+    if (step + 1) % task.get("accumulate", 1) == 0:
+        for name, gradient in gradients.items():
+            Updates(task, state, step).update(name, gradient)
     state["step"] = np.array(step + 1, "<i8")
 
 
-def check(bench, name, data, loss, optimizer, schedule):
-    bench.run("dgx-submit", "--data", f"{data}.h5", "--model", f"mlp:{WIDTH}-{OUTPUTS}", "--loss", loss, "--optimizer", optimizer, "--schedule", schedule,
+def accumulated(task, state, gradients, step):
+    """What an update sees of the gradients."""
+    count = task.get("accumulate", 1)
+    if count == 1:
+        return gradients
+    means = {name: fma(g, 1 / count, state[f"optimizer/gradient/{name}"]) for name, g in gradients.items()}
+    for name, mean in means.items():
+        state[f"optimizer/gradient/{name}"] = np.zeros_like(mean) if (step + 1) % count == 0 else mean
+    return means
+
+
+def clipped(task, gradients):
+    if "clip_norm" not in task:
+        return gradients
+    total = sum(folds.sum((g * g).reshape(-1, 1))[0] for g in gradients.values())
+    scale = np.minimum(F32(float.fromhex(task["clip_norm"])) / (np.sqrt(F32(total)) + F32(1e-6)), F32(1))
+    return {name: g * scale for name, g in gradients.items()}
+
+
+def check(bench, name, data, loss, optimizer, schedule, more=()):
+    bench.run("dgx-submit", "--data", f"{data}.h5", "--model", f"mlp:{WIDTH}-{OUTPUTS}", "--loss", loss, "--optimizer", optimizer, "--schedule", schedule, *more,
               "--batch", str(BATCH), "--steps", str(STEPS), "--seed", "5", "--checkpoint-every", "30", "--key", "key.pem", "-o", f"{name}.json")
     done = bench.run("dgx-train", f"{name}.json", "--data", f"{data}.h5", "-o", f"{name}.run", "--threads", "1")
     task = statements.read(bench.path(f"{name}.json")).predicate
@@ -158,7 +184,22 @@ def check(bench, name, data, loss, optimizer, schedule):
         chosen = inputs.batch_indices(5, SAMPLES, BATCH, step)
         train_step(task, state, fields["x"][chosen], fields["y"][chosen], step)
     for entry, array in stored.items():
-        bench.check(array.tobytes() == np.ascontiguousarray(state[entry]).tobytes(), f"{loss}, {optimizer}, {schedule}: {entry}")
+        bench.check(array.tobytes() == np.ascontiguousarray(state[entry]).tobytes(), f"{loss}, {optimizer}, {schedule}, {' '.join(more)}: {entry}")
+
+
+def check_large_batch(bench, optimizer):
+    """A hundred updates of three small batches each, and of one as large as these."""
+    weights = []
+    for name, batch, steps, more in (("small", 4, 300, ["--accumulate", "3"]), ("large", 12, 100, [])):
+        bench.run("dgx-submit", "--data", "targets.h5", "--model", f"mlp:{WIDTH}-{OUTPUTS}", "--loss", "mse", "--optimizer", optimizer, "--schedule",
+                  "cosine:warmup=10", "--batch", str(batch), "--steps", str(steps), *more, "--key", "key.pem", "-o", f"{name}.json", "--force")
+        bench.run("dgx-train", f"{name}.json", "--data", "targets.h5", "-o", f"{name}.run", "--threads", "1", "--force")
+        bench.run("dgx-inspect", "export", f"{name}.run", "-o", f"{name}.npz", "--force")
+        with np.load(bench.path(f"{name}.npz")) as found:
+            weights.append({entry: found[entry] for entry in found.files})
+    for entry, small in weights[0].items():
+        bench.check(np.abs(small - weights[1][entry]).max() <= 1e-5, f"{optimizer}: {entry} of small batches")
+        bench.check(np.abs(small).max() > 1e-2, f"{optimizer}: {entry} has learnt nothing")
 
 
 def main():
@@ -176,6 +217,9 @@ def main():
                  for loss in LOSSES]
         cases += [("labels", "bce", optimizer, "constant") for optimizer in OPTIMIZERS]
         cases += [("targets", "huber", "adagrad:lr=0.1,lr-decay=0.01" if number % 2 else "lion:lr=1e-2", schedule) for number, schedule in enumerate(SCHEDULES)]
+        cases += [("labels", "bce", *case) for case in ACCUMULATED]
+        for optimizer in ("sgd:lr=0.1,momentum=0.9", "adamw:lr=1e-2"):
+            check_large_batch(bench, optimizer)
         for number, case in enumerate(cases):
             check(bench, f"case{number}", *case)
         print(f"{len(cases)} trainings of {STEPS} steps")

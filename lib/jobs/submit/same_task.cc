@@ -16,6 +16,7 @@ std::string first_difference(const manifest::Task& found, const manifest::Task& 
       {"--clip-norm", found.clip_norm == made.clip_norm},
       {"--group", found.update.groups == made.update.groups},
       {"--freeze", found.update.frozen == made.update.frozen},
+      {"--accumulate", found.update.accumulate == made.update.accumulate},
       {"--batch", found.batch == made.batch},
       {"--steps or --epochs", found.steps == made.steps},
       {"--seed", found.seed == made.seed},

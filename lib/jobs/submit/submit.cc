@@ -140,8 +140,9 @@ Result<std::int64_t> steps_of(const SubmitOptions& options, std::uint64_t seed, 
                        std::to_string(samples) + " samples");
   }
   DGX_TRY(const auto order, kernels::DataOrder::create(seed, samples, options.batch));
-  if (!options.epochs) return options.steps.value_or(0);
-  return order.steps_in(*options.epochs);
+  if (!options.epochs) return whole_updates(options, options.steps.value_or(0));
+  DGX_TRY(const std::int64_t steps, order.steps_in(*options.epochs));
+  return whole_updates(options, steps);
 }
 
 /// The number of committed states whose hashing costs a hundredth of the training, as an estimate prices
@@ -291,7 +292,8 @@ Result<Draft> draft(const SubmitOptions& options, const JobContext& context) {
   task.model = parsed.built_in ? parsed.model : parsed.model.substr(parsed.model.rfind('/') + 1);
   task.loss = parsed.loss;
   task.optimizer = parsed.optimizer;
-  DGX_TRY(task.schedule, program::fix_schedule(parsed.schedule, parsed.optimizer.learning_rate, steps));
+  DGX_TRY(task.schedule, program::fix_schedule(parsed.schedule, parsed.optimizer.learning_rate,
+                                               steps / parsed.update.accumulate));
   task.update = parsed.update;
   task.clip_norm = options.clip_norm;
   task.batch = options.batch;

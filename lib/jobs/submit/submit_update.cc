@@ -26,6 +26,16 @@ std::size_t group_of(const program::Program& program, const kernels::Primitive& 
 
 }  // namespace
 
+Result<std::int64_t> whole_updates(const SubmitOptions& options, std::int64_t steps) {
+  const std::int64_t each = options.accumulate.value_or(1), rest = steps % each;
+  if (rest == 0) return steps;
+  const std::int64_t fewer = steps - rest;
+  if (options.epochs && fewer > 0) return fewer;
+  return usage_error(fmt::format("{} steps are no multiple of --accumulate {}", steps, each),
+                     fewer == 0 ? fmt::format("an update takes {} steps", each)
+                                : fmt::format("--steps {} or {}", fewer, fewer + each));
+}
+
 Result<program::UpdateSpec> parse_update(const SubmitOptions& options) {
   program::UpdateSpec out;
   for (const auto& [name, count] :
@@ -43,6 +53,12 @@ Result<program::UpdateSpec> parse_update(const SubmitOptions& options) {
       return within("--freeze", std::move(good).error());
   }
   out.frozen = options.frozen;
+  if (options.accumulate && (*options.accumulate < 2 || *options.accumulate > program::kMaxAccumulate)) {
+    return usage_error(
+        fmt::format("--accumulate: {} is not 2 to {}", *options.accumulate, program::kMaxAccumulate),
+        "without it every step updates the parameters");
+  }
+  out.accumulate = options.accumulate.value_or(1);
   return out;
 }
 

@@ -6,8 +6,12 @@
 
 namespace dgx::jobs {
 
-/// Reads --group and --freeze. kUsage, naming the option.
+/// Reads --group, --freeze and --accumulate. kUsage, naming the option.
 [[nodiscard]] Result<program::UpdateSpec> parse_update(const SubmitOptions& options);
+
+/// The steps of a task that would have so many but for --accumulate: those of whole updates. Epochs are cut
+/// to them; kUsage if --steps is another number, or nothing is left.
+[[nodiscard]] Result<std::int64_t> whole_updates(const SubmitOptions& options, std::int64_t steps);
 
 /// Counts what the program does with the model's entries, so that a task is told the same whether it is made
 /// or read.

@@ -93,7 +93,7 @@ Status TrainingLog::step(std::int64_t position, float loss, std::span<const floa
   last_ = position;
   seconds_ += took;
   LogLine line = line_of(position, loss);
-  if (squares.empty()) {
+  if (squares.empty() || position % schedule_.accumulate != 0) {
     line.add(std::nullopt);
   } else {
     line.add(std::sqrt(std::accumulate(squares.begin(), squares.end(), 0.0F)));

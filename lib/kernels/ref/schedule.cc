@@ -35,7 +35,10 @@ constexpr std::array<std::pair<std::string_view, bool>, 6> kNames = {{{"lr", tru
                                                                       {"1-lr*wd", true},
                                                                       {"-lr/(1+s*ld)", true}}};
 
-// One name's value, before the last rounding. schedule.h, "schedule_scalars", states the sequences.
+double rate_at(const ScheduleParameters& p, std::int64_t step);
+
+// One name's value for an update, before the last rounding. schedule.h, "schedule_scalars", states the
+// sequences.
 Result<double> scalar_of(std::string_view text, const ScheduleParameters& parameters, std::int64_t step) {
   const auto parsed = parse_schedule_name(text);
   if (!parsed || static_cast<std::size_t>(parsed->group) > parameters.groups.size())
@@ -44,7 +47,7 @@ Result<double> scalar_of(std::string_view text, const ScheduleParameters& parame
   const ScheduleGroup group = parsed->group == 0
                                   ? ScheduleGroup{1, parameters.weight_decay}
                                   : parameters.groups[static_cast<std::size_t>(parsed->group - 1)];
-  const double rate = learning_rate_at(parameters, step) * group.factor;
+  const double rate = rate_at(parameters, step) * group.factor;
   const std::int64_t t = step + 1;
   if (name == "lr") return rate;
   if (name == "-lr") return -rate;
@@ -111,6 +114,27 @@ double progress_at(const ScheduleParameters& p, std::int64_t step) {
   std::int64_t past = step - p.warmup;
   if (p.kind == ScheduleKind::kCosine) past = p.cycles * past % length;
   return static_cast<double>(past) / static_cast<double>(length);
+}
+
+/// The rate of an update. schedule.h, "learning_rate_at".
+double rate_at(const ScheduleParameters& p, std::int64_t step) {
+  if (p.kind == ScheduleKind::kOneCycle) return one_cycle(p, step);
+  if (step < p.warmup) {
+    const double share = static_cast<double>(step + 1) / static_cast<double>(p.warmup);
+    return p.learning_rate * share;
+  }
+  const std::int64_t after = step - p.warmup;
+  if (p.kind == ScheduleKind::kConstant) return p.learning_rate;
+  if (p.kind == ScheduleKind::kStep) return p.learning_rate * power(p.gamma, after / p.every);
+
+  if (p.kind == ScheduleKind::kInverseSqrt)
+    return p.learning_rate / std::sqrt(static_cast<double>(step) / static_cast<double>(p.warmup));
+  if (p.kind == ScheduleKind::kWsd) return stable_then_linear(p, step);
+  const double progress = progress_at(p, step);
+  if (p.kind == ScheduleKind::kCosine) return fall(p.learning_rate, p.minimum, progress);
+  const double rest = 1.0 - progress;
+  return above(p.minimum, p.learning_rate,
+               p.kind == ScheduleKind::kPolynomial ? half_power(rest, p.exponent) : rest);
 }
 
 Status check_end(const ScheduleParameters& p, std::string_view name, double rate) {
@@ -184,24 +208,8 @@ double power(double x, std::int64_t t) {
   return result;
 }
 
-double learning_rate_at(const ScheduleParameters& p, std::int64_t step) {
-  if (p.kind == ScheduleKind::kOneCycle) return one_cycle(p, step);
-  if (step < p.warmup) {
-    const double share = static_cast<double>(step + 1) / static_cast<double>(p.warmup);
-    return p.learning_rate * share;
-  }
-  const std::int64_t after = step - p.warmup;
-  if (p.kind == ScheduleKind::kConstant) return p.learning_rate;
-  if (p.kind == ScheduleKind::kStep) return p.learning_rate * power(p.gamma, after / p.every);
-
-  if (p.kind == ScheduleKind::kInverseSqrt)
-    return p.learning_rate / std::sqrt(static_cast<double>(step) / static_cast<double>(p.warmup));
-  if (p.kind == ScheduleKind::kWsd) return stable_then_linear(p, step);
-  const double progress = progress_at(p, step);
-  if (p.kind == ScheduleKind::kCosine) return fall(p.learning_rate, p.minimum, progress);
-  const double rest = 1.0 - progress;
-  return above(p.minimum, p.learning_rate,
-               p.kind == ScheduleKind::kPolynomial ? half_power(rest, p.exponent) : rest);
+double learning_rate_at(const ScheduleParameters& parameters, std::int64_t step) {
+  return rate_at(parameters, step / parameters.accumulate);
 }
 
 Status check_schedule(const ScheduleParameters& p) {
@@ -216,6 +224,7 @@ Status check_schedule(const ScheduleParameters& p) {
     DGX_CHECK(check_number("a group's factor", group.factor));
     DGX_CHECK(check_number("a group's weight decay", group.weight_decay));
   }
+  if (p.accumulate < 1) return usage_error(fmt::format("accumulate is {}", p.accumulate), "at least 1");
   if (p.kind == ScheduleKind::kStep && p.every < 1)
     return usage_error(fmt::format("every is {}", p.every), "at least 1");
   const std::int64_t least_warmup = p.kind == ScheduleKind::kInverseSqrt ? 1 : 0;
@@ -236,7 +245,7 @@ Result<std::vector<float>> schedule_scalars(std::span<const std::string> names,
   if (step < 0) return usage_error(fmt::format("step is {}", step));
   std::vector<float> scalars;
   for (const std::string& name : names) {
-    DGX_TRY(const double exact, scalar_of(name, parameters, step));
+    DGX_TRY(const double exact, scalar_of(name, parameters, step / parameters.accumulate));
     const auto rounded = static_cast<float>(exact);
     if (!std::isfinite(rounded))
       return usage_error(fmt::format("schedule {} is not finite at step {}", name, step));

@@ -125,10 +125,11 @@ def power(x, t):
 
 
 def learning_rate(task, step):
+    """Of an update, numbered from 0."""
     optimizer, schedule = task["optimizer"], task["schedule"]
-    rate = float.fromhex(optimizer["lr"])
+    rate, steps = float.fromhex(optimizer["lr"]), task["steps"] // task.get("accumulate", 1)
     if schedule["kind"] == "one-cycle":
-        return one_cycle(rate, schedule, task["steps"], step)
+        return one_cycle(rate, schedule, steps, step)
     warmup = schedule["warmup"]
     if step < warmup:
         return rate * ((step + 1) / warmup)
@@ -137,13 +138,13 @@ def learning_rate(task, step):
     if schedule["kind"] == "inverse-sqrt":
         return rate / math.sqrt(step / warmup)
     if schedule["kind"] == "wsd":
-        return stable_then_linear(rate, schedule, task["steps"], step)
+        return stable_then_linear(rate, schedule, steps, step)
     if schedule["kind"] == "step":
         return rate * power(float.fromhex(schedule["gamma"]), (step - warmup) // schedule["every"])
-    lowest, past, length = float.fromhex(schedule["min"]), step - warmup, task["steps"] - warmup
+    lowest, past, length = float.fromhex(schedule["min"]), step - warmup, steps - warmup
     if schedule["kind"] == "cosine":
         past = schedule.get("cycles", 1) * past % length
-    progress = 1.0 if step >= task["steps"] else past / length
+    progress = 1.0 if step >= steps else past / length
     if schedule["kind"] == "cosine":
         return fall(rate, lowest, progress)
     left = 1.0 - progress
@@ -175,6 +176,7 @@ def one_cycle(rate, schedule, steps, step):
 
 def scalar(task, name, step):
     """One number of the `schedule` input."""
+    step //= task.get("accumulate", 1)
     rate, optimizer, t = learning_rate(task, step), task["optimizer"], step + 1
     name, _, number_of_group = name.partition(":")
     group = task["groups"][int(number_of_group) - 1] if number_of_group else {}

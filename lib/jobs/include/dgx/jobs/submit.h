@@ -28,8 +28,9 @@ struct SubmitOptions {
   std::optional<std::uint64_t> seed;
   std::string schedule = "constant";
   std::optional<double> clip_norm;
-  std::vector<std::string> groups;  ///< `PATTERN:lr=0.1x,weight-decay=0`, program::parse_group()
-  std::vector<std::string> frozen;  ///< patterns
+  std::vector<std::string> groups;         ///< `PATTERN:lr=0.1x,weight-decay=0`, program::parse_group()
+  std::vector<std::string> frozen;         ///< patterns
+  std::optional<std::int64_t> accumulate;  ///< steps of an update, 2 to program::kMaxAccumulate
   std::optional<std::int64_t> checkpoint_every;
   /// The types in which forward() of a model file takes the data: that of x, or FIELD=TYPE,…; types are auto,
   /// bool, f32, i64 and u8.

@@ -90,7 +90,8 @@ struct OptimizerSpec {
 [[nodiscard]] json::Value to_json(const OptimizerSpec& spec);
 [[nodiscard]] Result<OptimizerSpec> optimizer_from_json(const json::Value& value, const std::string& where);
 
-/// The schedule of a task, whose fields do not depend on anything else. Unit: steps; `minimum`, `start` and
+/// The schedule of a task, whose fields do not depend on anything else. Unit: steps, or updates where a task
+/// accumulates gradients; `minimum`, `start` and
 /// `end` are learning rates. A field that the kind does not have keeps its default.
 struct ScheduleSpec {
   kernels::ScheduleKind kind = kernels::ScheduleKind::kConstant;
@@ -119,7 +120,7 @@ struct ScheduleText {
   bool has_end = false;
 };
 [[nodiscard]] Result<ScheduleText> parse_schedule_text(std::string_view text);
-/// Fixes what is open for a task of so many steps with this learning rate: shares to the nearest number of
+/// Fixes what is open for a task of so many steps, or updates, with this learning rate: shares to the nearest number of
 /// steps, a start to a 25th of the rate, an end to a 10,000th of the start. kUsage if a share above 0 is less
 /// than half a step.
 [[nodiscard]] Result<ScheduleSpec> fix_schedule(const ScheduleText& text, double learning_rate,
@@ -127,7 +128,7 @@ struct ScheduleText {
 [[nodiscard]] json::Value to_json(const ScheduleSpec& spec);
 [[nodiscard]] Result<ScheduleSpec> schedule_from_json(const json::Value& value, const std::string& where);
 
-/// The parameters from which a step's schedule input is computed. kUsage if they do not fit together
+/// The parameters from which a step's schedule input is computed, of a task of so many steps. kUsage if they do not fit together
 /// (kernels::check_schedule).
 [[nodiscard]] Result<kernels::ScheduleParameters> schedule_parameters(const OptimizerSpec& optimizer,
                                                                       const ScheduleSpec& schedule,

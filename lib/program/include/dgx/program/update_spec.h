@@ -24,6 +24,9 @@ inline constexpr std::size_t kMaxGroups = 32;
 /// both lengths.
 [[nodiscard]] bool matches(std::string_view pattern, std::string_view name, std::size_t rank);
 
+/// Most steps of an update.
+inline constexpr std::int64_t kMaxAccumulate = std::int64_t{1} << 20;
+
 /// Parameters that train otherwise: `head.*:lr=0.1x,weight-decay=0`.
 struct ParameterGroup {
   std::string match;
@@ -33,11 +36,11 @@ struct ParameterGroup {
 };
 [[nodiscard]] Result<ParameterGroup> parse_group(std::string_view text);
 
-/// The groups and the frozen parameters of a task. As JSON each part is a key of the task,
-/// there only if it is used.
+/// Which parameters a task updates, and when. As JSON each part is a key of the task, there only if it is used.
 struct UpdateSpec {
   std::vector<ParameterGroup> groups;  ///< the first that matches a parameter is its group
   std::vector<std::string> frozen;     ///< patterns
+  std::int64_t accumulate = 1;         ///< steps whose gradients are averaged for an update
   bool operator==(const UpdateSpec&) const = default;
 };
 /// Adds the keys to a task's predicate.

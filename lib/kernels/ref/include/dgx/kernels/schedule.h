@@ -37,7 +37,8 @@ struct ScheduleGroup {
   double weight_decay = 0;
 };
 
-/// The optimiser's numbers as the task states them. All counts are in steps.
+/// The optimiser's numbers as the task states them. All counts are in updates of the parameters, one every
+/// `accumulate` steps.
 struct ScheduleParameters {
   double learning_rate = 0;
   double beta1 = 0, beta2 = 0;  ///< Adam only, in [0, 1)
@@ -56,6 +57,7 @@ struct ScheduleParameters {
   double up = 0.3;               ///< kOneCycle: the share of all steps in which the rate rises, at most 1
   std::int64_t total_steps = 0;  ///< of the task; kConstant, kStep and kInverseSqrt do not need it
   std::vector<ScheduleGroup> groups = {};
+  std::int64_t accumulate = 1;  ///< steps of an update, at least 1
 };
 
 /// Most groups that a schedule can have.
@@ -81,14 +83,14 @@ struct ScheduleName {
 /// learning_rate_at() could divide by zero, or give a rate above the learning rate.
 [[nodiscard]] Status check_schedule(const ScheduleParameters& parameters);
 
-/// The `schedule` input of step `step` (from 0): one binary32 per name. With rate = learning_rate_at(step)
-/// and t = step + 1, in binary64, each operation rounded once, the last result rounded once to binary32:
+/// The `schedule` input of step `step` (from 0): one binary32 per name. With rate = learning_rate_at(step),
+/// s = ⌊step / accumulate⌋ and t = s + 1, in binary64, each operation rounded once, the last result rounded once to binary32:
 /// - "lr":             rate
 /// - "-lr":            −rate
 /// - "lr/(1-b1^t)":    p = power(beta1, t);  d = 1 − p;  rate / d
 /// - "1/sqrt(1-b2^t)": p = power(beta2, t);  d = 1 − p;  r = sqrt(d);  1 / r
 /// - "1-lr*wd":        m = rate · weight_decay;  1 − m
-/// - "-lr/(1+s*ld)":   m = step · rate_decay;  d = 1 + m;  r = rate / d;  −r
+/// - "-lr/(1+s*ld)":   m = s · rate_decay;  d = 1 + m;  r = rate / d;  −r
 /// A name of group n takes the rate times its factor, and its decay. kUsage: a name not in this list or of no
 /// group, a negative step, parameters that check_schedule refuses, or a result that
 /// is not finite.
