@@ -145,6 +145,7 @@ struct Export {
   void declare(cli::Command& command) {
     command.positional("RUN", options.from, "a run's folder, or a state bundle");
     command.option("--step", "N", options.step, "the checkpoint at this step instead of the last");
+    command.flag("--ema", options.averages, "parameters as their moving averages, of a task with --ema");
     command.output(options.output, "MODEL.safetensors|.npz|.h5", cli::Need::kRequired);
   }
 
@@ -164,6 +165,8 @@ struct CheckModel {
   void declare(cli::Command& command) {
     command.positional("MODEL", options.model, "a model as export writes it, or a state bundle");
     command.positional("PROOF.json", options.proof, "the proof whose final state it should be");
+    command.flag("--ema", options.averages,
+                 "the file is to have the parameters' moving averages, export --ema");
     command.about("Whether the proof is true is for dgx-verify to find out.");
   }
 
@@ -171,11 +174,13 @@ struct CheckModel {
     DGX_TRY(const jobs::CheckModelResult result, jobs::check_model(options, out.brief_job()));
     const jobs::ModelComparison& found = result.found;
     const bool other_state = found.state != result.final_state;
-    out.field("same",
-              {found.same, found.same    ? "yes, this is the model that the proof commits to"
-                           : other_state ? "no, the file is from another state"
-                                         : "no, its numbers are not those of the state that it names"});
+    const bool same = found.same && !result.is_other_kind;
+    out.field("same", {same, same                   ? yes()
+                             : result.is_other_kind ? no_kind()
+                             : other_state          ? "no, the file is from another state"
+                                           : "no, its numbers are not those of the state that it names"});
     out.field("form", found.form);
+    if (found.averages) out.field("weights", "ema");
     out.field("state", found.state);
     out.field("proof", result.proof);
     out.field("signer", result.signer);
@@ -189,7 +194,16 @@ struct CheckModel {
       for (const auto& [tensor, difference] : found.differences) table.rows.push_back({tensor, difference});
       out.field("differences", table);
     }
-    return found.same ? cli::Verdict::kAccepted : cli::Verdict::kRefuted;
+    return same ? cli::Verdict::kAccepted : cli::Verdict::kRefuted;
+  }
+
+  [[nodiscard]] const char* yes() const {
+    return options.averages ? "yes, these are the averages that the proof commits to"
+                            : "yes, this is the model that the proof commits to";
+  }
+  [[nodiscard]] const char* no_kind() const {
+    return options.averages ? "no, the file does not say that it has averages"
+                            : "no, the file has averages of the parameters";
   }
 };
 

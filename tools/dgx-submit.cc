@@ -51,6 +51,8 @@ void declare_task(cli::Command& command, jobs::SubmitOptions& options, cli::Need
                  "parameters that keep their values, a glob on names or rank<2");
   command.option("--accumulate", "N", options.accumulate,
                  "update the parameters every N steps, by the mean of their gradients");
+  command.option("--ema", "DECAY", options.ema,
+                 "keep a moving average of the parameters, too, for dgx-inspect export --ema: 0.999");
   command.option("--checkpoint-every", "N", options.checkpoint_every,
                  "steps per segment (default: at least 100 segments, if that adds at most 1 % to the work)");
   command.option("--inputs", "INPUT=FIELD,...", options.inputs,

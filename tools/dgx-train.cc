@@ -118,6 +118,7 @@ struct Train {
   std::optional<std::string> evaluate;
   std::optional<std::int64_t> step;
   std::optional<std::string> predictions;
+  bool averages = false;
   std::optional<std::chrono::seconds> max_time;
   LockWait wait;
   std::string device = "cpu";
@@ -139,6 +140,7 @@ struct Train {
                    "with --evaluate: the checkpoint at this step instead of the last");
     command.option("--predictions", "FILE.npy|.npz", predictions,
                    "with --evaluate: write the model's answer for each sample");
+    command.flag("--ema", averages, "with --evaluate: the parameters' moving averages, of a task with --ema");
     command.option("--validate", "TEST.h5", options.validate, "evaluate on these data as training goes on");
     command.option("--every", "STEPS", options.every,
                    "steps between validations; as many as between checkpoints unless given");
@@ -156,7 +158,7 @@ struct Train {
                    "a deliberate fault: step=S,op=O,element=E,bit=B | segment=N,lazy");
     command.isa(options.isa);
     command.writes({"--predictions"});
-    command.only_with({"--step", "--predictions"}, {"--evaluate"});
+    command.only_with({"--step", "--predictions", "--ema"}, {"--evaluate"});
     command.not_with({"--validate", "--every", "--init", "--device", "--until", "--max-time", "--keep",
                       "--profile-ops", "--drill"},
                      {"--evaluate"});
@@ -207,8 +209,8 @@ struct Train {
   }
 
   Result<cli::Verdict> run_evaluate(cli::Out& out) const {
-    const jobs::EvaluateOptions request{options.task, options.data, *evaluate,  options.program,
-                                        options.isa,  step,         predictions};
+    const jobs::EvaluateOptions request{options.task, options.data, *evaluate,   options.program,
+                                        options.isa,  step,         predictions, averages};
     DGX_TRY(const jobs::EvaluateResult result, jobs::evaluate(request, out.job()));
     const jobs::Measures& found = result.measures;
     out.field("step", result.step);

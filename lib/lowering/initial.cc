@@ -3,6 +3,7 @@
 #include <map>
 
 #include "dgx/lowering/lower.h"
+#include "dgx/program/averages.h"
 #include "dgx/program/initial.h"
 #include "infinities.h"
 
@@ -25,6 +26,7 @@ Result<State> initial_state(const program::Program& program, const CapturedGraph
     }
     entry.tensor = has_infinity(tensor) ? without_infinities(tensor) : tensor;
   }
+  program::start_averages(state);
   return state;
 }
 

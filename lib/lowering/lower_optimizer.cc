@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "dgx/program/averages.h"
 #include "lowering.h"
 
 namespace dgx::lowering {
@@ -68,7 +69,7 @@ TensorForm form_at(const Builder& builder, ValueIndex value) {
 
 OptimizerLowering::OptimizerLowering(Builder& builder, const OptimizerSpec& spec,
                                      const program::UpdateSpec& update)
-    : builder_(builder), specs_{spec}, accumulate_(update.accumulate) {
+    : builder_(builder), specs_{spec}, accumulate_(update.accumulate), ema_(update.ema) {
   for (const program::ParameterGroup& group : update.groups) {
     specs_.push_back(spec);
     specs_.back().weight_decay = group.weight_decay.value_or(spec.weight_decay);
@@ -130,15 +131,31 @@ void OptimizerLowering::update(const std::string& name, ValueIndex state, const 
                                std::size_t group) {
   group_ = group;
   spec_ = specs_[group];
-  const TensorForm fitting = reshaped(builder_, "gradient " + name, gradient, builder_.values()[state].shape);
+  write(name, state, reshaped(builder_, "gradient " + name, gradient, builder_.values()[state].shape));
+  if (ema_) average(name, state);
+}
+
+void OptimizerLowering::write(const std::string& name, ValueIndex state, const TensorForm& gradient) {
   switch (spec_.kind) {
-    case OptimizerSpec::Kind::kSgd: return sgd(name, state, fitting);
+    case OptimizerSpec::Kind::kSgd: return sgd(name, state, gradient);
     case OptimizerSpec::Kind::kAdam:
-    case OptimizerSpec::Kind::kAdamW: return adam(name, state, fitting);
-    case OptimizerSpec::Kind::kLion: return lion(name, state, fitting);
-    case OptimizerSpec::Kind::kRmsProp: return rmsprop(name, state, fitting);
-    case OptimizerSpec::Kind::kAdagrad: return adagrad(name, state, fitting);
+    case OptimizerSpec::Kind::kAdamW: return adam(name, state, gradient);
+    case OptimizerSpec::Kind::kLion: return lion(name, state, gradient);
+    case OptimizerSpec::Kind::kRmsProp: return rmsprop(name, state, gradient);
+    case OptimizerSpec::Kind::kAdagrad: return adagrad(name, state, gradient);
   }
+}
+
+/// e' = e + (1−δ)(p' − e), p' the parameter after the update.
+void OptimizerLowering::average(const std::string& name, ValueIndex state) {
+  const std::string provenance = "ema " + name;
+  const TensorForm updated = form_at(builder_, *builder_.values()[state].next);
+  const ValueIndex entry =
+      builder_.state(std::string(program::kAveragePrefix) + name, DType::kF32, updated.shape);
+  LineWriter line(builder_, provenance, updated.shape);
+  const Expression e = line.read(form_at(builder_, entry));
+  become(entry, provenance,
+         line.finish(DType::kF32, fma(static_cast<float>(1 - *ema_), line.read(updated) - e, e)));
 }
 
 /// d = g + wd·p; b' = μ·b + d; u = b', or d + μ·b' (Nesterov); p' = p − lr·u.

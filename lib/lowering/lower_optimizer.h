@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,8 @@ class OptimizerLowering {
                                        const TensorForm& gradient);
 
  private:
+  void write(const std::string& name, kernels::ValueIndex state, const TensorForm& gradient);
+  void average(const std::string& name, kernels::ValueIndex state);
   /// Sets the entry's `next`: this value in a step that updates, else the entry.
   void become(kernels::ValueIndex entry, const std::string& provenance, const TensorForm& value);
   void sgd(const std::string& name, kernels::ValueIndex state, const TensorForm& gradient);
@@ -50,6 +53,7 @@ class OptimizerLowering {
   program::OptimizerSpec spec_;  ///< that of the parameter being updated
   std::size_t group_ = 0;        ///< its group
   std::int64_t accumulate_;
+  std::optional<double> ema_;
   TensorForm updates_;  ///< i64 []: not 0 in a step that updates, if not all do
   std::vector<std::string> names_;
   kernels::ValueIndex schedule_;

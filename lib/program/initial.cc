@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "dgx/kernels/philox.h"
+#include "dgx/program/averages.h"
 
 namespace dgx::program {
 
@@ -122,6 +123,7 @@ Result<State> initial_state(const Program& program, std::uint64_t seed, ModelKin
     DGX_TRY(const Rule rule, rule_for(program, entry, kind));
     apply(rule, seed, ordinal++, entry.tensor);
   }
+  start_averages(state);
   return state;
 }
 

@@ -104,6 +104,7 @@ void add_json(json::Object& task, const UpdateSpec& spec) {
     groups.emplace_back(std::move(out));
   }
   if (!groups.empty()) task.emplace("groups", std::move(groups));
+  if (spec.ema) task.emplace("ema", hex_float(*spec.ema));
   if (spec.accumulate != 1) task.emplace("accumulate", spec.accumulate);
   if (!spec.frozen.empty()) task.emplace("freeze", json::Array(spec.frozen.begin(), spec.frozen.end()));
 }
@@ -123,6 +124,10 @@ UpdateSpec read_update(json::Fields& task) {
         task.fail("freeze", good.error().message);
     }
     if (out.frozen.empty()) task.fail("freeze", "is empty");
+  }
+  if (task.has("ema")) {
+    out.ema = read_double(task, "ema", 0, 1);
+    if (!is_ema(*out.ema)) task.fail("ema", "must be above 0 and below 1");
   }
   if (task.has("accumulate")) out.accumulate = task.integer("accumulate", 2, kMaxAccumulate);
   return out;

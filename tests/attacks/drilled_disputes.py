@@ -1,7 +1,8 @@
-"""Disputes at random places of the programs of eight models: drilled_disputes.py --bin FOLDER --player FILE [--models KIND] [--disputes N] [--seed S]
+"""Disputes at random places of the programs of eleven models: drilled_disputes.py --bin FOLDER --player FILE [--models KIND] [--disputes N] [--seed S]
 
-A perceptron, ResNet-20, a decoder with dropout, three perceptrons with other losses, optimisers and schedules, and two TorchScript models of tests/models (one with a scan, one with an argmin); play_disputes.cc
-says what is played. --models built-in: the first six; scripted: the last two. Exits 77 without NumPy, and without Debian's python3-torch where
+A perceptron, ResNet-20, a decoder with dropout, five perceptrons with other losses, optimisers, schedules and updates, and three TorchScript models (two of
+tests/models, with a scan and with an argmin, and one with a loss of its own); play_disputes.cc says what is played. --models built-in: the first eight;
+scripted: the last three. Exits 77 without NumPy, and without Debian's python3-torch where
 models are scripted.
 """
 
@@ -29,6 +30,10 @@ BUILT_IN = {
                           "wsd:warmup=1,decay=2,min=1e-4", "--batch", "4"]),
     "robust": ("numbers", ["--model", "mlp:20-9-3", "--loss", "huber:delta=0.5", "--optimizer", "lion:lr=1e-2,weight-decay=0.1", "--schedule",
                            "one-cycle:up=0.5", "--batch", "4"]),
+    "accumulated": ("numbers", ["--model", "mlp:20-9-3", "--loss", "mse", "--optimizer", "adamw:lr=1e-2", "--schedule", "cosine:cycles=2", "--accumulate", "3",
+                                "--ema", "0.9", "--clip-norm", "0.1", "--group", "rank<2:weight-decay=0", "--batch", "4"]),
+    "frozen": ("numbers", ["--model", "mlp:20-9-3", "--loss", "huber", "--optimizer", "sgd:lr=0.1,momentum=0.9", "--schedule", "inverse-sqrt:warmup=2", "--freeze",
+                           "0.*", "--ema", "0.5", "--batch", "4"]),
     "absolute": ("numbers", ["--model", "mlp:20-9-3", "--loss", "l1", "--optimizer", "adagrad:lr-decay=0.1,initial=0.1", "--schedule",
                              "polynomial:power=1.5,warmup=1", "--batch", "4"]),
 }
@@ -66,8 +71,18 @@ def scripted(folder):
     from codebook import Quantised
     torch.manual_seed(1)
     torch.set_num_threads(1)
+
+    class OwnLoss(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = torch.nn.Linear(20, 3)
+
+        def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+            return (self.layer(x) - y).abs().mean()
+
     found = {}
-    for name, model, data, words in (("alibi", Alibi, "text", ["--input", "i64", "--loss", "cross-entropy", "--optimizer", "adamw:lr=1e-2"]),
+    for name, model, data, words in (("own-loss", OwnLoss, "numbers", ["--loss", "output", "--optimizer", "adamw:lr=1e-2", "--accumulate", "2", "--ema", "0.9"]),
+                                     ("alibi", Alibi, "text", ["--input", "i64", "--loss", "cross-entropy", "--optimizer", "adamw:lr=1e-2"]),
                                      ("quantised", Quantised, "pictures", ["--loss", "mse", "--optimizer", "adam:lr=1e-2"])):
         torch.jit.script(model()).save(os.path.join(folder, f"{name}.pt"))
         found[name] = (data, ["--model", f"{name}.pt", *words, "--batch", "2"])

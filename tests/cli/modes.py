@@ -21,7 +21,7 @@ EVALUATE = [*TRAIN, "--evaluate", "r"]
 
 # A call, options of it that have no effect (with their values), and the modes without which, or with which, that is so.
 WITHOUT = (
-    ([*TRAIN, "-o", "r"], {"--step": "3", "--predictions": "p.npy"}, "--evaluate"),
+    ([*TRAIN, "-o", "r"], {"--step": "3", "--predictions": "p.npy", "--ema": None}, "--evaluate"),
     (VERIFY, {"--work-key": "w"}, "--shard"),
     (BEACON, {"--task": "t", "--receipt": "r", "--ledger": "l", "--unlogged": None}, "--reveal"),
     ([*REVEAL, "--ledger", "l"], {"--operator": "o"}, "--receipt"),

@@ -1,6 +1,6 @@
 """Losses, optimisers and schedules by the pages alone: trainer_choices.py --bin FOLDER --plugins FOLDER
 
-Every loss, optimiser and schedule of dgx-submit(1), "SPEC", and gradients accumulated over steps, on a linear model, 60 steps each: the updates are written here from the formulas of
+Every loss, optimiser and schedule of dgx-submit(1), "SPEC", and gradients accumulated over steps and averages of weights, on a linear model, 60 steps each: the updates are written here from the formulas of
 dgx-lowerings(7), "Losses" and "Optimisers", not run from the task's program, and the final state must be that of dgx-train, bit for bit. Small batches
 whose gradients are accumulated must give nearly the weights of large ones. Exits 77 without NumPy, h5py and cryptography.
 """
@@ -28,9 +28,10 @@ OPTIMIZERS = ("lion:lr=1e-2", "lion:lr=1e-2,betas=0.8/0.95,weight-decay=0.1", "r
 SCHEDULES = ("cosine:cycles=7,warmup=5%,min=1e-3", "polynomial:power=2.5,min=1e-3", "polynomial:power=0.5,warmup=5", "inverse-sqrt:warmup=10%",
              "wsd:warmup=3,decay=33%,min=1e-4", "one-cycle", "one-cycle:up=0.5,start=1e-3,end=0", "linear:warmup=7")
 
-# Optimiser, schedule, and options: the gradients of several steps.
+# Optimiser, schedule, and options: the gradients of several steps, and averages.
 ACCUMULATED = [(optimizer, "constant", ["--accumulate", "3"]) for optimizer in OPTIMIZERS]
-ACCUMULATED += [("lion:lr=1e-2", schedule, ["--accumulate", "2"]) for schedule in SCHEDULES]
+ACCUMULATED += [("lion:lr=1e-2", schedule, ["--accumulate", "2"]) for schedule in SCHEDULES[::2]]
+ACCUMULATED += [(optimizer, "linear:warmup=2", ["--ema", "0.9", *more]) for optimizer in OPTIMIZERS[-2:] for more in ([], ["--accumulate", "4"])]
 ACCUMULATED += [("adagrad:lr=0.1,lr-decay=0.05", "linear:warmup=2", ["--accumulate", "5", "--clip-norm", "0.05"]),
                 ("sgd:lr=0.1,momentum=0.9", "constant", ["--accumulate", "60", "--clip-norm", "1e9"])]
 
@@ -149,6 +150,9 @@ def train_step(task, state, x, t, step):
     if (step + 1) % task.get("accumulate", 1) == 0:
         for name, gradient in gradients.items():
             Updates(task, state, step).update(name, gradient)
+            if "ema" in task:
+                average = state[f"optimizer/ema/{name}"]
+                state[f"optimizer/ema/{name}"] = fma(1 - float.fromhex(task["ema"]), state["model/" + name] - average, average)
     state["step"] = np.array(step + 1, "<i8")
 
 
@@ -190,11 +194,12 @@ def check(bench, name, data, loss, optimizer, schedule, more=()):
 def check_large_batch(bench, optimizer):
     """A hundred updates of three small batches each, and of one as large as these."""
     weights = []
-    for name, batch, steps, more in (("small", 4, 300, ["--accumulate", "3"]), ("large", 12, 100, [])):
+    kind = optimizer.partition(":")[0]
+    for name, batch, steps, more in ((f"{kind}-small", 4, 300, ["--accumulate", "3"]), (f"{kind}-large", 12, 100, [])):
         bench.run("dgx-submit", "--data", "targets.h5", "--model", f"mlp:{WIDTH}-{OUTPUTS}", "--loss", "mse", "--optimizer", optimizer, "--schedule",
-                  "cosine:warmup=10", "--batch", str(batch), "--steps", str(steps), *more, "--key", "key.pem", "-o", f"{name}.json", "--force")
-        bench.run("dgx-train", f"{name}.json", "--data", "targets.h5", "-o", f"{name}.run", "--threads", "1", "--force")
-        bench.run("dgx-inspect", "export", f"{name}.run", "-o", f"{name}.npz", "--force")
+                  "cosine:warmup=10", "--batch", str(batch), "--steps", str(steps), *more, "--key", "key.pem", "-o", f"{name}.json")
+        bench.run("dgx-train", f"{name}.json", "--data", "targets.h5", "-o", f"{name}.run", "--threads", "1")
+        bench.run("dgx-inspect", "export", f"{name}.run", "-o", f"{name}.npz")
         with np.load(bench.path(f"{name}.npz")) as found:
             weights.append({entry: found[entry] for entry in found.files})
     for entry, small in weights[0].items():

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Disputes at random places of five models' programs, COUNT of them (default 5000), from SEED (default 1).
+# Disputes at random places of eleven models' programs, COUNT of them (default 5000), from SEED (default 1).
 set -eu
 build=$1
 here=$(cd "$(dirname "$0")/.." && pwd)

@@ -25,12 +25,15 @@ Status check_entries(const bundle::ModelFile& file, const std::vector<Digest>& t
   if (text.empty()) return out.absent.push_back(std::string(kEntriesKey)), Status();
   auto entries = parse_entries(text);
   if (!entries.ok()) return within(std::string(kEntriesKey), std::move(entries).error());
+  const bool averages = has_averages(file.metadata);
   std::size_t found = 0;
   for (const StatedEntry& entry : *entries) {
     if (!entry.name.starts_with(kModelPrefix)) continue;
     if (found == tensors.size() || file.tensors[found].name != entry.name.substr(kModelPrefix.size()))
       return malformed(fmt::format("{} is not among the tensors", entry.name));
-    if (tensors[found++] != entry.digest) return malformed(fmt::format("{} has another digest", entry.name));
+    const StatedEntry* const exported = find_stated(*entries, exported_entry(*entries, entry.name, averages));
+    if (tensors[found++] != exported->digest)
+      return malformed(fmt::format("{} has another digest", entry.name));
   }
   if (found < tensors.size())
     return malformed(fmt::format("{} names no \"{}\"", kEntriesKey, file.tensors[found].name));
@@ -74,6 +77,7 @@ Result<Description> describe_model(const std::string& path, manifest::FileKind k
                                    {"shape", to_string(tensor.shape())},
                                    {"digest", (*digests)[i].hex()}});
   }
+  if (has_averages(file.metadata)) out.fields.push_back({"weights", std::string(kAveragedWeights)});
   out.fields.push_back({"numbers", json::integer_in_output(numbers)});
   out.fields.push_back({"tensors", std::move(rows), {"name", "dtype", "shape", "digest"}});
   if (recompute == Recompute::kNo) return out;

@@ -1,5 +1,6 @@
 #include "dgx/bundle/model_files.h"
 #include "dgx/jobs/inspect.h"
+#include "dgx/program/averages.h"
 #include "train/state_source.h"
 #include "verify/stated_entries.h"
 
@@ -57,10 +58,17 @@ Result<ExportResult> export_bundle(const ExportOptions& options, const JobContex
 
 Result<ExportResult> export_tensors(const ExportOptions& options, Format format, const JobContext& context) {
   DGX_TRY(Output output, Output::claim(options.output, context.clobber));
-  DGX_TRY(const StateSource source, read_source(options.from, options.step, context.threads));
+  DGX_TRY(StateSource source, read_source(options.from, options.step, context.threads));
+  json::Object metadata;
+  if (options.averages) {
+    if (program::take_averages(source.stored.state) == 0)
+      return usage_error(options.from + ": has no averages",
+                         "they are those of a task with dgx-submit --ema");
+    metadata.emplace(kWeightsKey, kAveragedWeights);
+  }
   const auto tensors = entries_of(source.stored.state, kModelPrefix);
   DGX_TRY(const ExportResult result, result_of(source.stored, tensors));
-  const json::Object metadata = metadata_of(source, result.step);
+  metadata.merge(metadata_of(source, result.step));
   if (format == Format::kSafetensors) {
     DGX_CHECK(output.write(bundle::safetensors_bytes(tensors, metadata)));
     return result;
@@ -78,6 +86,8 @@ Result<ExportResult> export_tensors(const ExportOptions& options, Format format,
 
 Result<ExportResult> export_model(const ExportOptions& options, const JobContext& context) {
   DGX_TRY(const Format format, format_of(options.output));
+  if (options.averages && format == Format::kBundle)
+    return usage_error("--ema: a state bundle has the parameters and their averages", "leave it out");
   return format == Format::kBundle ? export_bundle(options, context)
                                    : export_tensors(options, format, context);
 }

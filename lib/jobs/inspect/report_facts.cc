@@ -194,6 +194,8 @@ std::vector<Fact> bought_of(const Evidence& evidence) {
     out.push_back({"frozen", clipped(fmt::format("{}", fmt::join(task.update.frozen, ", ")))});
   if (task.update.accumulate != 1)
     out.push_back({"updated", fmt::format("every {} steps", grouped(task.update.accumulate))});
+  if (task.update.ema)
+    out.push_back({"averaged weights", fmt::format("keep {} in an update", decimal(*task.update.ema))});
   const std::vector<Fact> rest{
       {"data", fmt::format("{} samples", grouped(task.dataset.samples))},
       {"training", fmt::format("{} steps of {} samples", grouped(task.steps), grouped(task.batch))},

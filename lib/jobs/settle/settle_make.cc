@@ -114,7 +114,11 @@ Result<json::Object> verdict_commitment_fields(const Sources& sources) {
 /// kMalformed unless the file is the final state of the proof, or its model.
 Status check_delivered(const std::string& path, const Digest& final_state, int threads) {
   DGX_TRY(const ModelComparison found, compare_model(path, final_state, threads));
-  if (found.same) return {};
+  if (found.same && !found.averages) return {};
+  if (found.averages) {
+    return malformed("--model: " + path + ": has averages of the parameters, not the model",
+                     "ask for the model, or for the state, which has both");
+  }
   const std::string hint = "dgx-inspect check-model tells the difference";
   if (found.state != final_state) {
     return malformed(fmt::format("--model: {}: is from state {}, the proof's final state is {}", path,

@@ -16,6 +16,7 @@
 #include "dgx/kernels/order.h"
 #include "dgx/lowering/lower.h"
 #include "dgx/manifest/statement.h"
+#include "dgx/program/averages.h"
 #include "dgx/program/initial.h"
 #include "dgx/protocol/admission.h"
 #include "dgx/protocol/estimate.h"
@@ -232,6 +233,7 @@ Result<State> weights_of(const SubmitOptions& options, const lowering::CapturedG
                          const program::Program& step, int threads) {
   DGX_TRY(State out, lowering::initial_state(step, training));
   if (options.init) DGX_CHECK(bring_weights(*options.init, training, out, threads));
+  program::start_averages(out);
   return out;
 }
 

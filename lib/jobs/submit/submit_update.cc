@@ -28,7 +28,7 @@ std::size_t group_of(const program::Program& program, const kernels::Primitive& 
 
 Result<std::int64_t> whole_updates(const SubmitOptions& options, std::int64_t steps) {
   const std::int64_t each = options.accumulate.value_or(1), rest = steps % each;
-  if (rest == 0) return steps;
+  if (rest == 0 || steps < 1) return steps;
   const std::int64_t fewer = steps - rest;
   if (options.epochs && fewer > 0) return fewer;
   return usage_error(fmt::format("{} steps are no multiple of --accumulate {}", steps, each),
@@ -59,6 +59,11 @@ Result<program::UpdateSpec> parse_update(const SubmitOptions& options) {
         "without it every step updates the parameters");
   }
   out.accumulate = options.accumulate.value_or(1);
+  if (options.ema && !program::is_ema(*options.ema)) {
+    return usage_error(fmt::format("--ema: {} is not above 0 and below 1", *options.ema),
+                       "it is what the average keeps in an update, such as 0.999");
+  }
+  out.ema = options.ema;
   return out;
 }
 

@@ -2,6 +2,7 @@
 #include "dgx/core/files.h"
 #include "dgx/jobs/task_files.h"
 #include "dgx/jobs/train.h"
+#include "dgx/program/averages.h"
 #include "train/evaluation.h"
 #include "train/state_source.h"
 
@@ -46,9 +47,11 @@ Result<EvaluateResult> evaluate(const EvaluateOptions& options, const JobContext
   DGX_TRY(std::optional<PredictionsFile> file, claim_predictions(options, context.clobber));
   DGX_TRY(const TaskFiles files, open_task(options.task, options.program, context.trust));
   DGX_TRY(const auto evaluation, Evaluation::open(files, options.data, context.threads));
-  DGX_TRY(const StateSource source, read_source(options.run, options.step, context.threads));
+  DGX_TRY(StateSource source, read_source(options.run, options.step, context.threads));
   if (source.task && *source.task != files.task.id)
     return malformed(options.run + ": belongs to another task");
+  if (options.averages && program::take_averages(source.stored.state) == 0)
+    return usage_error(options.run + ": has no averages", "they are those of a task with dgx-submit --ema");
   Predictions predictions;
   EvaluateResult result;
   DGX_TRY(result.measures, evaluation->measure(source.stored.state, context.progress, context.stop,

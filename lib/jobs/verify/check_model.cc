@@ -10,6 +10,7 @@
 #include "dgx/core/files.h"
 #include "dgx/jobs/proof_files.h"
 #include "dgx/manifest/file_kind.h"
+#include "dgx/program/averages.h"
 #include "verify/stated_entries.h"
 
 namespace dgx::jobs {
@@ -21,12 +22,7 @@ struct Received {
   State tensors;
   std::vector<StatedEntry> stated;
   std::string_view prefix;  ///< the tensors are the entries whose names begin so
-
-  [[nodiscard]] const StatedEntry* find(std::string_view name) const {
-    const auto found = std::lower_bound(stated.begin(), stated.end(), name,
-                                        [](const StatedEntry& e, std::string_view n) { return e.name < n; });
-    return found == stated.end() || found->name != name ? nullptr : &*found;
-  }
+  bool averages = false;    ///< or their averages
 };
 
 Result<Received> received_bundle(const std::string& path, int threads) {
@@ -45,8 +41,13 @@ Result<Received> received_export(const std::string& path, std::string_view form,
   }
   auto stated = parse_entries(*text);
   if (!stated.ok()) return within(fmt::format("{}: {}", path, kEntriesKey), std::move(stated).error());
-  for (Entry& entry : file.tensors) entry.name.insert(0, kModelPrefix);
-  return Received{form, std::move(file.tensors), std::move(stated).value(), kModelPrefix};
+  const bool averages = has_averages(file.metadata);
+  for (Entry& entry : file.tensors) {
+    entry.name.insert(0, kModelPrefix);
+    entry.name = exported_entry(*stated, entry.name, averages);
+  }
+  std::ranges::sort(file.tensors, {}, &Entry::name);
+  return Received{form, std::move(file.tensors), std::move(stated).value(), kModelPrefix, averages};
 }
 
 Result<Received> receive(const std::string& path, int threads) {
@@ -71,11 +72,12 @@ Result<Received> receive(const std::string& path, int threads) {
 /// The difference between a tensor with this digest and the entry of its name, in words; nullopt if there is
 /// none.
 std::optional<std::string> difference_of(const Entry& entry, const Digest& digest, const Received& received) {
-  const StatedEntry* own = received.find(entry.name);
+  const StatedEntry* own = find_stated(received.stated, entry.name);
   if (own != nullptr && own->digest == digest) return std::nullopt;
   for (const StatedEntry& other : received.stated) {
-    if (other.digest == digest && other.name.starts_with(received.prefix))
-      return fmt::format("is the state's {}", other.name);
+    const bool is_weight =
+        other.name.starts_with(received.prefix) || other.name.starts_with(program::kAveragePrefix);
+    if (other.digest == digest && is_weight) return fmt::format("is the state's {}", other.name);
   }
   if (own == nullptr) return "is not in the state";
   const TensorView numbers{own->dtype, own->shape, entry.tensor.bytes()};
@@ -94,8 +96,9 @@ Result<std::vector<TensorDifference>> differences_in(const Received& received, i
       out.push_back({entry.name, *std::move(found)});
   }
   for (const StatedEntry& stated : received.stated) {
-    if (stated.name.starts_with(received.prefix) && find_entry(received.tensors, stated.name) == nullptr)
-      out.push_back({stated.name, "is missing"});
+    if (!stated.name.starts_with(received.prefix)) continue;
+    const std::string name = exported_entry(received.stated, stated.name, received.averages);
+    if (find_entry(received.tensors, name) == nullptr) out.push_back({name, "is missing"});
   }
   return out;
 }
@@ -106,6 +109,7 @@ Result<ModelComparison> compare_model(const std::string& path, const Digest& com
   DGX_TRY(const Received received, receive(path, threads));
   ModelComparison out;
   out.form = received.form;
+  out.averages = received.averages;
   out.tensors = static_cast<std::int64_t>(received.tensors.size());
   auto state = state_of(received.stated);
   if (!state.ok()) return within(path, std::move(state).error());
@@ -133,6 +137,7 @@ Result<CheckModelResult> check_model(const CheckModelOptions& options, const Job
   out.final_state = proof.body.final_state;
   out.steps = proof.body.steps;
   DGX_TRY(out.found, compare_model(options.model, out.final_state, context.threads));
+  out.is_other_kind = out.found.averages != options.averages;
   return out;
 }
 

@@ -1,7 +1,10 @@
 #include "verify/stated_entries.h"
 
+#include <algorithm>
+
 #include "dgx/core/json.h"
 #include "dgx/merkle/digests.h"
+#include "dgx/program/averages.h"
 
 namespace dgx::jobs {
 namespace {
@@ -28,6 +31,22 @@ Result<StatedEntry> entry_from(const std::string& name, const json::Value& value
 }
 
 }  // namespace
+
+const StatedEntry* find_stated(const std::vector<StatedEntry>& stated, std::string_view name) {
+  const auto found = std::ranges::lower_bound(stated, name, {}, &StatedEntry::name);
+  return found == stated.end() || found->name != name ? nullptr : &*found;
+}
+
+std::string exported_entry(const std::vector<StatedEntry>& stated, const std::string& name, bool averages) {
+  const auto average = averages ? program::average_of(name) : std::nullopt;
+  return average && find_stated(stated, *average) != nullptr ? *average : name;
+}
+
+bool has_averages(const json::Object& metadata) {
+  const auto found = metadata.find(kWeightsKey);
+  const std::string* const text = found == metadata.end() ? nullptr : found->second.as_string();
+  return text != nullptr && *text == kAveragedWeights;
+}
 
 std::vector<StatedEntry> stated_entries(const bundle::StoredState& stored) {
   std::vector<StatedEntry> out;

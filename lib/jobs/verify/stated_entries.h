@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "dgx/bundle/state.h"
+#include "dgx/core/json.h"
 #include "dgx/core/result.h"
 
 namespace dgx::jobs {
@@ -14,6 +15,10 @@ inline constexpr std::string_view kEntriesKey = "dgx.entries";
 /// The beginning of the names of a model's parameters and buffers among a state's entries.
 inline constexpr std::string_view kModelPrefix = "model/";
 
+/// The metadata that says that a file has averages where there are any, instead of parameters.
+inline constexpr std::string_view kWeightsKey = "dgx.weights";
+inline constexpr std::string_view kAveragedWeights = "ema";
+
 /// An entry of a state as a file states it. Name and digest are what the state's digest follows from; type
 /// and shape are the file's word, until the digest is recomputed from numbers.
 struct StatedEntry {
@@ -22,6 +27,15 @@ struct StatedEntry {
   Shape shape;
   Digest digest;  ///< the tensor's
 };
+
+/// The entry of this name, among entries in ascending order; or nullptr.
+[[nodiscard]] const StatedEntry* find_stated(const std::vector<StatedEntry>& stated, std::string_view name);
+/// The name of the entry of a state that an exported model has as `name`: that one, or the average of it that
+/// the state has.
+[[nodiscard]] std::string exported_entry(const std::vector<StatedEntry>& stated, const std::string& name,
+                                         bool averages);
+/// True if a file's metadata say that it has averages.
+[[nodiscard]] bool has_averages(const json::Object& metadata);
 
 /// A stored state's entries, in its order.
 [[nodiscard]] std::vector<StatedEntry> stated_entries(const bundle::StoredState& stored);

@@ -110,6 +110,10 @@ def initial_state(program, seed, model="mlp"):
         else:
             values = uniform(seed, WEIGHTS, ordinal, 0, state[name].size)
             state[name][...] = ((np.float32(2) * values - np.float32(1)) * number).reshape(state[name].shape)
+    for name in shapes:
+        parameter = name.replace("optimizer/ema/", "model/", 1)
+        if parameter != name and parameter in shapes:
+            state[name] = state[parameter].copy()
     return state
 
 

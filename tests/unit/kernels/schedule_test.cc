@@ -114,6 +114,26 @@ TEST_CASE("a schedule starts, turns and ends where it says") {
   CHECK(learning_rate_at(parameters, 7) == 0.25);
 }
 
+TEST_CASE("steps of one update have its numbers") {
+  ScheduleParameters parameters;
+  parameters.learning_rate = 0.5;
+  parameters.beta1 = 0.9;
+  parameters.beta2 = 0.999;
+  parameters.rate_decay = 0.1;
+  parameters.kind = ScheduleKind::kLinear;
+  parameters.warmup = 2;
+  parameters.total_steps = 10;
+  ScheduleParameters accumulating = parameters;
+  accumulating.accumulate = 3;
+  const std::vector<std::string> names{"lr", "-lr", "lr/(1-b1^t)", "1/sqrt(1-b2^t)", "-lr/(1+s*ld)"};
+  for (std::int64_t step = 0; step < 30; ++step) {
+    CHECK(learning_rate_at(accumulating, step) == learning_rate_at(parameters, step / 3));
+    CHECK(*schedule_scalars(names, accumulating, step) == *schedule_scalars(names, parameters, step / 3));
+  }
+  accumulating.accumulate = 0;
+  CHECK_FALSE(check_schedule(accumulating).ok());
+}
+
 TEST_CASE("powers square and multiply") {
   CHECK(power(0.9, 0) == 1);
   CHECK(power(0.9, 1) == 0.9);

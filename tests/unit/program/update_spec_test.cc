@@ -94,5 +94,15 @@ TEST_CASE("a task's groups are refused where they are no groups") {
   CHECK_FALSE(refusal(R"({"freeze":[)" + many.substr(1) + "]}").empty());
 }
 
+TEST_CASE("an average and the steps of an update are refused out of range") {
+  CHECK(refusal(R"({"accumulate":1048576,"ema":"0x1.ff7ced916872bp-1"})").empty());
+  for (const char* bad : {R"({"accumulate":1})", R"({"accumulate":-2})", R"({"accumulate":1048577})",
+                          R"({"accumulate":"2"})", R"({"ema":"0x0p0"})", R"({"ema":"0x1p0"})",
+                          R"({"ema":"-0x1p-1"})", R"({"ema":"nan"})", R"({"ema":1})"}) {
+    INFO(bad);
+    CHECK_FALSE(refusal(bad).empty());
+  }
+}
+
 }  // namespace
 }  // namespace dgx::program

@@ -20,6 +20,7 @@ struct TensorDifference {
 /// A model file compared with a committed state.
 struct ModelComparison {
   std::string_view form;  ///< "safetensors", "npz" or "state"
+  bool averages = false;  ///< the file says that it has the parameters' averages
   Digest state;           ///< the state to which the entries that the file states lead
   std::int64_t tensors = 0;
   std::int64_t differing = 0;
@@ -29,9 +30,9 @@ struct ModelComparison {
 inline constexpr std::size_t kMostDifferences = 20;
 
 /// Compares a received model with the state that somebody committed to. `same` if and only if `state` is that
-/// one, and the file's tensors are bit by bit its entries: those of the model for what export_model() wrote
-/// as .safetensors or .npz, all of them for a state bundle. Tensors are compared only if `state` is the
-/// committed one. The content decides what the file is.
+/// one, and the file's tensors are bit by bit its entries: those of the model, or as the file says the
+/// averages of its parameters, for what export_model() wrote as .safetensors or .npz, all of them for a state
+/// bundle. Tensors are compared only if `state` is the committed one. The content decides what the file is.
 ///
 /// A state's digest covers optimiser, step and loss, too, which an exported model does not hold. So an export
 /// has the digests of all entries (dgx-inspect(1), "export"): false ones do not lead to the committed state.
@@ -42,6 +43,7 @@ inline constexpr std::size_t kMostDifferences = 20;
 struct CheckModelOptions {
   std::string model;
   std::string proof;
+  bool averages = false;  ///< the file is to have the parameters' averages, not the parameters
 };
 struct CheckModelResult {
   ModelComparison found;
@@ -49,7 +51,8 @@ struct CheckModelResult {
   Digest signer;              ///< key id
   std::string_view identity;  ///< "trusted" or "self-asserted"
   Digest final_state;
-  std::int64_t steps = 0;  ///< step of the final state
+  std::int64_t steps = 0;      ///< step of the final state
+  bool is_other_kind = false;  ///< the file has averages, or has none, against the options
 };
 /// compare_model() with the final state of a proof, whose signature is checked; kUnauthorised for a signer
 /// whom context.trust does not name.

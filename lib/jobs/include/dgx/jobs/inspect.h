@@ -66,6 +66,7 @@ struct ExportOptions {
   std::string from;                  ///< a run, or a state bundle
   std::optional<std::int64_t> step;  ///< the checkpoint at this step; none: the last
   std::string output;                ///< MODEL.safetensors, MODEL.npz or STATE.h5
+  bool averages = false;             ///< parameters as their moving averages, not for STATE.h5
 };
 struct ExportResult {
   std::int64_t step = 0;
@@ -78,6 +79,7 @@ struct ExportResult {
 /// prefix, and what check_model() needs; as .h5 all of it, a state bundle without compression. kUsage: an
 /// output with another extension, or a run without a checkpoint at `step`; kMissing: that checkpoint was not
 /// kept.
+/// kUsage, too, for averages that the state does not have.
 [[nodiscard]] Result<ExportResult> export_model(const ExportOptions& options, const JobContext& context);
 
 }  // namespace dgx::jobs

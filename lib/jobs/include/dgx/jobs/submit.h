@@ -30,6 +30,7 @@ struct SubmitOptions {
   std::optional<double> clip_norm;
   std::vector<std::string> groups;         ///< `PATTERN:lr=0.1x,weight-decay=0`, program::parse_group()
   std::vector<std::string> frozen;         ///< patterns
+  std::optional<double> ema;               ///< what the parameters' moving average keeps in an update
   std::optional<std::int64_t> accumulate;  ///< steps of an update, 2 to program::kMaxAccumulate
   std::optional<std::int64_t> checkpoint_every;
   /// The types in which forward() of a model file takes the data: that of x, or FIELD=TYPE,…; types are auto,

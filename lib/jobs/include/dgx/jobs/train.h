@@ -96,6 +96,7 @@ struct EvaluateOptions {
   std::optional<std::string> isa;
   std::optional<std::int64_t> step;        ///< the checkpoint at this step; none: the last
   std::optional<std::string> predictions;  ///< FILE.npy or FILE.npz, dgx-train(1)
+  bool averages = false;                   ///< parameters as their moving averages
 };
 
 struct EvaluateResult {

@@ -120,16 +120,16 @@ struct ScheduleText {
   bool has_end = false;
 };
 [[nodiscard]] Result<ScheduleText> parse_schedule_text(std::string_view text);
-/// Fixes what is open for a task of so many steps, or updates, with this learning rate: shares to the nearest number of
-/// steps, a start to a 25th of the rate, an end to a 10,000th of the start. kUsage if a share above 0 is less
-/// than half a step.
+/// Fixes what is open for a task of so many steps, or updates, with this learning rate: shares to the nearest
+/// number of them, a start to a 25th of the rate, an end to a 10,000th of the start. kUsage if a share above
+/// 0 is less than half a step.
 [[nodiscard]] Result<ScheduleSpec> fix_schedule(const ScheduleText& text, double learning_rate,
                                                 std::int64_t steps);
 [[nodiscard]] json::Value to_json(const ScheduleSpec& spec);
 [[nodiscard]] Result<ScheduleSpec> schedule_from_json(const json::Value& value, const std::string& where);
 
-/// The parameters from which a step's schedule input is computed, of a task of so many steps. kUsage if they do not fit together
-/// (kernels::check_schedule).
+/// The parameters from which a step's schedule input is computed, of a task of so many steps. kUsage if they
+/// do not fit together (kernels::check_schedule).
 [[nodiscard]] Result<kernels::ScheduleParameters> schedule_parameters(const OptimizerSpec& optimizer,
                                                                       const ScheduleSpec& schedule,
                                                                       std::int64_t total_steps,

@@ -27,6 +27,9 @@ inline constexpr std::size_t kMaxGroups = 32;
 /// Most steps of an update.
 inline constexpr std::int64_t kMaxAccumulate = std::int64_t{1} << 20;
 
+/// True for what a moving average can keep in an update: above 0, below 1.
+[[nodiscard]] constexpr bool is_ema(double kept) { return kept > 0 && kept < 1; }
+
 /// Parameters that train otherwise: `head.*:lr=0.1x,weight-decay=0`.
 struct ParameterGroup {
   std::string match;
@@ -36,10 +39,12 @@ struct ParameterGroup {
 };
 [[nodiscard]] Result<ParameterGroup> parse_group(std::string_view text);
 
-/// Which parameters a task updates, and when. As JSON each part is a key of the task, there only if it is used.
+/// The updates of a task: groups, frozen parameters, their average, and how often. As JSON each part is a key
+/// of the task, there only if it is used.
 struct UpdateSpec {
   std::vector<ParameterGroup> groups;  ///< the first that matches a parameter is its group
   std::vector<std::string> frozen;     ///< patterns
+  std::optional<double> ema = {};      ///< what the parameters' moving average keeps in an update
   std::int64_t accumulate = 1;         ///< steps whose gradients are averaged for an update
   bool operator==(const UpdateSpec&) const = default;
 };

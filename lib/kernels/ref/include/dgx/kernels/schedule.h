@@ -84,7 +84,7 @@ struct ScheduleName {
 [[nodiscard]] Status check_schedule(const ScheduleParameters& parameters);
 
 /// The `schedule` input of step `step` (from 0): one binary32 per name. With rate = learning_rate_at(step),
-/// s = ⌊step / accumulate⌋ and t = s + 1, in binary64, each operation rounded once, the last result rounded once to binary32:
+/// s = ⌊step / accumulate⌋ and t = s + 1, in binary64, one rounding an operation, the last to binary32:
 /// - "lr":             rate
 /// - "-lr":            −rate
 /// - "lr/(1-b1^t)":    p = power(beta1, t);  d = 1 − p;  rate / d
