@@ -15,8 +15,10 @@ complete -c dgx-inspect -n 'not __fish_seen_subcommand_from diff export check-mo
 complete -c dgx-inspect -n '__fish_seen_subcommand_from diff' -f
 complete -c dgx-inspect -n 'not __fish_seen_subcommand_from diff export check-model plot report' -a export -d 'write a run'\''s model as safetensors, npz or plain HDF5'
 complete -c dgx-inspect -n '__fish_seen_subcommand_from export' -l step -x -d 'the checkpoint at this step instead of the last'
+complete -c dgx-inspect -n '__fish_seen_subcommand_from export' -l ema -d 'parameters as their moving averages, of a task with --ema'
 complete -c dgx-inspect -n '__fish_seen_subcommand_from export' -l output -s o -r -F -d 'file to write the result to'
 complete -c dgx-inspect -n 'not __fish_seen_subcommand_from diff export check-model plot report' -a check-model -d 'compare a received model with a proof'\''s final state'
+complete -c dgx-inspect -n '__fish_seen_subcommand_from check-model' -l ema -d 'the file is to have the parameters'\'' moving averages, export --ema'
 complete -c dgx-inspect -n 'not __fish_seen_subcommand_from diff export check-model plot report' -a plot -d 'draw a run'\''s loss and validation, as text or as SVG'
 complete -c dgx-inspect -n '__fish_seen_subcommand_from plot' -l columns -x -d 'width of the plot; unless given, that of the terminal'
 complete -c dgx-inspect -n '__fish_seen_subcommand_from plot' -l output -s o -r -F -d 'write an SVG instead of text; - is standard output'

@@ -14,6 +14,7 @@ complete -c dgx-train -n 'not __fish_seen_subcommand_from prune' -l output -s o 
 complete -c dgx-train -n 'not __fish_seen_subcommand_from prune' -l evaluate -r -F -d 'print loss, accuracy and perplexity of the run'\''s last checkpoint instead'
 complete -c dgx-train -n 'not __fish_seen_subcommand_from prune' -l step -x -d 'with --evaluate: the checkpoint at this step instead of the last'
 complete -c dgx-train -n 'not __fish_seen_subcommand_from prune' -l predictions -r -F -d 'with --evaluate: write the model'\''s answer for each sample'
+complete -c dgx-train -n 'not __fish_seen_subcommand_from prune' -l ema -d 'with --evaluate: the parameters'\'' moving averages, of a task with --ema'
 complete -c dgx-train -n 'not __fish_seen_subcommand_from prune' -l validate -r -F -d 'evaluate on these data as training goes on'
 complete -c dgx-train -n 'not __fish_seen_subcommand_from prune' -l every -x -d 'steps between validations; as many as between checkpoints unless given'
 complete -c dgx-train -n 'not __fish_seen_subcommand_from prune' -l program -r -F -d 'the step program, if it is not next to the task'
