@@ -20,7 +20,7 @@ END = "; until here\n"
 BECOMES = {
     "alias": "the same access",
     "reshape": "an access in the other shape; a copy where one access cannot say it",
-    "as_strided": "an access of the flattened tensor at the sum of offset and index times stride; of a view with gaps or another order refused, and so is its gradient",
+    "as_strided": "an access of the flattened tensor at the sum of offset and index times stride; of a view with gaps or another order refused",
     "transpose_two": "an access with its two dimensions exchanged",
     "transpose": "an access with two dimensions exchanged",
     "permute": "an access with its dimensions in another order",
@@ -51,6 +51,8 @@ BECOMES = {
     "diag_embed": "select(row + offset eq column, x, 0) of indices",
     "slice_scatter": "select(start le i lt end, source[(i - start)/step], x)",
     "select_scatter": "select(i eq index, source, x), written as a slice of one",
+    "as_strided_scatter": "flat positions as digits, the largest stride first: select(start le digit lt start + size, source, x); refused if a stride "
+                          "does not divide the next, or a row reaches into another",
     "unfold": "an access at step i + j",
     "unfold_backward": "sum over j of g[(i - j)/step, j], fill 0",
     "eye": "eq of row and column",

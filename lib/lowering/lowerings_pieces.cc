@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <optional>
 
 #include "pointwise.h"
 
@@ -227,6 +228,70 @@ void select_scatter(Call& call) {
   put_range(call, self, source, dimension, index < 0 ? index + self.shape[dimension] : index, 1);
 }
 
+/// A dimension of a flattened tensor that is seen as digits: `size` of them from `start` on are put.
+struct Digit {
+  std::int64_t radix, start, size;
+  std::optional<std::size_t> dimension;  ///< of the source; none for what lies within its smallest stride
+};
+
+/// The digits of flat positions, the largest stride first, and where the elements at `strides` from `offset`
+/// lie in them. Each element then has a position of its own; require() fails where that is not so, or where a
+/// row of them crosses into the next digit.
+std::vector<Digit> digits_of(Call& call, std::int64_t count, const Shape& sizes,
+                             const std::vector<std::int64_t>& strides, std::int64_t offset) {
+  std::vector<std::size_t> order;
+  for (std::size_t n = 0; n < sizes.size(); ++n) {
+    if (sizes[n] != 1) order.push_back(n);
+  }
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return strides[a] > strides[b]; });
+  std::vector<Digit> digits;
+  std::int64_t block = count, rest = offset;
+  for (const std::size_t n : order) {
+    const std::int64_t stride = strides[n];
+    if (!call.require(stride > 0 && block % stride == 0, "strides that do not divide each other")) return {};
+    digits.push_back({block / stride, rest / stride, sizes[n], n});
+    rest %= stride;
+    block = stride;
+  }
+  if (block > 1) digits.push_back({block, rest, 1, std::nullopt});
+  for (const Digit& digit : digits) {
+    if (!call.require(digit.start + digit.size <= digit.radix, "elements of more than one row")) return {};
+  }
+  return digits;
+}
+
+/// Puts the source in place of the elements that as_strided() would read, no two of which may be the same.
+void as_strided_scatter(Call& call) {
+  const TensorForm self = call.tensor("self"), source = call.tensor("src");
+  const auto sizes = call.integers("size"), strides = call.integers("stride");
+  const std::int64_t offset = call.integer("storage_offset", 0);
+  const std::int64_t count = call.ok() ? *element_count(self.shape) : 0;
+  if (!call.ok() || !call.require(sizes == source.shape && strides.size() == sizes.size() && offset >= 0 &&
+                                      offset < std::max<std::int64_t>(count, 1),
+                                  "strides of another tensor"))
+    return;
+  const std::vector<Digit> digits = digits_of(call, count, sizes, strides, offset);
+  if (!call.ok() || !call.require(digits.size() <= 8, "more than eight dimensions")) return;
+  Shape shape;
+  std::vector<Coordinate> at(sizes.size(), constant_index(0));
+  for (const Digit& digit : digits) {
+    if (digit.dimension) at[*digit.dimension] = output_index(shape.size(), 1, -digit.start);
+    shape.push_back(digit.radix);
+  }
+  LineWriter line(call.builder(), call.provenance(), shape);
+  const Expression put = source.splat ? line.read(splat_form(source.dtype, {}, *source.splat))
+                                      : line.read(zeros_around(call, source), at);
+  std::optional<Expression> inside;
+  for (std::size_t n = 0; n < digits.size(); ++n) {
+    if (digits[n].size == digits[n].radix) continue;
+    const Expression here = in_range(line, n, digits[n].start, digits[n].size, 1);
+    inside = inside ? step(ScalarOp::kAnd, {*inside, here}) : here;
+  }
+  if (!inside) return call.give(line, put);
+  call.give(line, select(*inside, put, line.read(reshaped(call.builder(), call.provenance(), self, shape))));
+}
+
 /// Windows of a dimension, whose elements become a new last dimension.
 void unfold(Call& call) {
   const TensorForm self = call.tensor("self");
@@ -294,6 +359,7 @@ constexpr LoweringRow kRows[] = {
     {"diag_embed", &diag_embed},
     {"slice_scatter", &slice_scatter},
     {"select_scatter", &select_scatter},
+    {"as_strided_scatter", &as_strided_scatter},
     {"unfold", &unfold},
     {"unfold_backward", &unfold_backward},
     {"eye", &eye},
