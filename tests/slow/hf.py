@@ -2,8 +2,8 @@
 
 Each is exported by examples/hf/export.py in training and evaluation mode, with a batch of any size, and must be taken by dgx-submit. The first step's
 loss is torch's within 1e-5, and its gradients within 1e-4 of each tensor's largest, of the same model (in evaluation mode, if it draws random
-numbers in training). Then 200 steps are trained on all inputs that the model takes, proved and verified. --accept writes the table
-of tests/models/README.md. Runs in an environment with torch, transformers, h5py and numpy (hf.sh makes it).
+numbers in training). Then 200 steps are trained on all inputs that the model takes, proved and verified. GPT-2 ends in one state with the loss
+inside and outside. --accept writes the table of tests/models/README.md. Runs in an environment with torch, transformers, h5py and numpy (hf.sh makes it).
 """
 
 import argparse
@@ -140,6 +140,25 @@ def life(bench, name):
     return f"| {name} | {of_class} | {int(told['parameters']):,} | {operations:,} | {compared} | {loss_error:.0e} | {worst:.0e} | {first:.2f} | {last:.2f} |"
 
 
+def loss_inside(bench):
+    """Trains GPT-2 with the loss that it computes itself of the labels, and with ours on labels that are moved by one: both end in one state."""
+    kind, of_class, settings, forms, _, _ = MODELS["gpt2"]
+    examples = {key: export.example(form) for key, form in forms.items()}
+    for name, inputs in (("inside", {**examples, "labels": examples["input_ids"].clone()}), ("outside", examples)):
+        export.export(export.make_model(kind, of_class, settings, seed=0), inputs, bench.folder, name)
+    inputs, _ = draw("gpt2", 2 * BATCH)
+    ids = inputs["input_ids"]
+    pack(bench, "inside", inputs, ids)
+    pack(bench, "outside", inputs, np.concatenate([ids[:, 1:], np.full((len(ids), 1), -100)], 1))
+    states = []
+    for name, loss in (("inside", "output=loss"), ("outside", "cross-entropy:ignore=-100")):
+        bench.run("dgx-submit", "--data", f"{name}.h5", "--model", f"{name}.pt2", "--eval-model", f"{name}_eval.pt2", "--loss", loss, "--optimizer",
+                  "adamw:lr=1e-3", "--batch", BATCH, "--steps", STEPS, "--checkpoint-every", INTERVAL, "--key", "key.pem", "-o", f"{name}.json", "-q")
+        states.append(bench.json("dgx-train", f"{name}.json", "--data", f"{name}.h5", "-o", f"{name}.run")["state"])
+    check(states[0] == states[1], f"GPT-2 with its loss inside ends in {states[0]}, outside in {states[1]}")
+    print(f"gpt2 with its loss inside and outside ends in one state, {states[0]}")
+
+
 def accept(rows, failures):
     path = HERE.parent / "models/README.md"
     before, after = path.read_text().split("<!-- hf.py -->\n")[0], path.read_text().split("<!-- end -->\n")[1]
@@ -159,6 +178,7 @@ def main():
     options.folder.mkdir(parents=True)
     bench, rows, failures = Bench(options.bin.resolve(), options.folder.resolve()), [], {}
     bench.run("dgx-key", "new", "key", "--force", "-q")
+    loss_inside(bench)
     print(HEAD, flush=True)
     for name in options.names or MODELS:
         try:
