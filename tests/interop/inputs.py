@@ -59,17 +59,17 @@ def linear(net, title, x, inputs, outputs):
     return net.call("linear", input=x, weight=weight, bias=bias)
 
 
-def embedded(net, ids):
+def embedded(net, ids, trained=True):
     """Embeddings of the tokens and of their positions, which are a buffer as in BERT."""
-    table = net.parameter("table", uniform((WORDS, WIDTH), 1))
-    places = net.parameter("places", uniform((LENGTH, WIDTH), 2))
+    table = net.parameter("table", uniform((WORDS, WIDTH), 1), trained=trained)
+    places = net.parameter("places", uniform((LENGTH, WIDTH), 2), trained=trained)
     positions = net.buffer("position_ids", numpy.arange(LENGTH)[None])
     return net.call("add.Tensor", self=net.call("embedding", weight=table, indices=ids),
                     other=net.call("embedding", weight=places, indices=positions))
 
 
-def classifier(mask_type="int64", batch="s0"):
-    """One layer of attention that sees the tokens of the mask, the first token's class."""
+def encoder(mask_type="int64", batch="s0"):
+    """One layer of attention that sees the tokens of the mask: the program, what the layer is given, and what it makes of it."""
     net = Export()
     ids = net.input("input_ids", [batch, LENGTH], "int64")
     mask = net.input("attention_mask", [batch, LENGTH], mask_type)
@@ -78,7 +78,13 @@ def classifier(mask_type="int64", batch="s0"):
     seen = net.call("unsqueeze", self=seen, dim=1)
     q, k, v = (linear(net, name, h, WIDTH, WIDTH) for name in ("query", "key", "value"))
     a = net.call("scaled_dot_product_attention", query=q, key=k, value=v, attn_mask=net.call("expand", self=seen, size=[-1, LENGTH, -1]))
-    first = net.call("select.int", self=net.call("add.Tensor", self=h, other=a), dim=1, index=0)
+    return net, h, net.call("add.Tensor", self=h, other=a)
+
+
+def classifier(mask_type="int64", batch="s0"):
+    """The class of the encoder's first token."""
+    net, h, encoded = encoder(mask_type, batch)
+    first = net.call("select.int", self=encoded, dim=1, index=0)
     return net, linear(net, "classes", first, WIDTH, CLASSES), first, h
 
 
