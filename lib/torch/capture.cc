@@ -179,6 +179,7 @@ Result<CapturedGraph> run_pass(const CaptureRequest& request, const Model& model
   DGX_CHECK(note_updates(request, model, before, recorder, graph));
   auto compacted = recorder.finish(std::move(graph));
   if (!compacted.ok()) return within(request.model, std::move(compacted).error());
+  compacted->tied = model.tied;
   compacted->warning = model.warning;
   return compacted;
 }

@@ -108,6 +108,7 @@ Status add_sources(const Archive& archive, const CaptureRequest& request, Model&
     const ExportedInput& input = *source.input;
     if (source.first < tensors.size()) {
       tensors.push_back(tensors[source.first]);
+      model.tied.push_back({input.title, sources[source.first].input->title});
     } else {
       DGX_TRY(const at::Tensor numbers, archive.read(source.place));
       const bool is_parameter = input.kind == Kind::kParameter;

@@ -104,7 +104,7 @@ class ModuleWrapper {
         c10::List<at::Tensor> list = attribute.value.toTensorList();
         for (std::size_t n = 0; n < list.size(); ++n) {
           const auto found = wrapped_.find(place_of(list.get(n)));
-          if (found != wrapped_.end()) list.set(n, found->second);
+          if (found != wrapped_.end()) list.set(n, found->second.tensor);
         }
       }
     }
@@ -112,6 +112,10 @@ class ModuleWrapper {
 
  private:
   using Place = std::tuple<const void*, std::vector<std::int64_t>, std::vector<std::int64_t>, at::ScalarType>;
+  struct Wrapped {
+    std::string name;
+    at::Tensor tensor;
+  };
 
   static Place place_of(const at::Tensor& tensor) {
     return {tensor.const_data_ptr(), tensor.sizes().vec(), tensor.strides().vec(), tensor.scalar_type()};
@@ -124,17 +128,19 @@ class ModuleWrapper {
     auto found = wrapped_.find(place);
     if (found == wrapped_.end() || tensor.numel() == 0) {
       const at::Tensor wrapper = functional(tensor).set_requires_grad(trained);
-      found = wrapped_.insert_or_assign(place, wrapper).first;
+      found = wrapped_.insert_or_assign(place, Wrapped{path + slot.name, wrapper}).first;
       list.push_back(
           {path + slot.name, wrapper, [module, name = slot.name] { return module.attr(name).toTensor(); }});
+    } else {
+      model_.tied.push_back({path + slot.name, found->second.name});
     }
-    module.setattr(slot.name, found->second);
+    module.setattr(slot.name, found->second.tensor);
   }
 
   Model& model_;
   bool training_;
   std::set<const void*> seen_;
-  std::map<Place, at::Tensor> wrapped_;
+  std::map<Place, Wrapped> wrapped_;
 };
 
 /// The first node, at any depth, that bypasses the dispatcher, so that it would be captured wrongly or not at

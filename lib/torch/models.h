@@ -28,6 +28,7 @@ struct TakenField {
 struct Model {
   std::vector<NamedTensor> parameters;
   std::vector<NamedTensor> buffers;
+  std::vector<lowering::TiedName> tied;  ///< CapturedGraph's
   std::vector<TakenField> inputs;
   /// Takes the inputs in their order; returns the result that the request names. Throws what libtorch throws.
   std::function<Result<at::Tensor>(const std::vector<at::Tensor>&)> forward;

@@ -48,6 +48,7 @@ class Gpt {
                          linear(h + "mlp.c_proj", 4 * width, width)});
     }
     norm_ = norm("ln_f");
+    if (spec.tied) model.tied.push_back({"lm_head.weight", "wte.weight"});
     head_ =
         spec.tied ? tokens_ : add_fixed(model.parameters, "lm_head.weight", at::zeros({spec.vocab, width}));
   }

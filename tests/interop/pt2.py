@@ -11,6 +11,7 @@ import json
 import os
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -130,6 +131,42 @@ def kinds(buyer):
         plain = state
 
 
+def write_safetensors(path, arrays):
+    head, numbers = {}, b""
+    for title, array in arrays.items():
+        head[title] = {"dtype": "F32", "shape": array.shape, "data_offsets": [len(numbers), len(numbers) + array.nbytes]}
+        numbers += array.tobytes()
+    text = json.dumps(head).encode()
+    with open(path, "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text + numbers)
+
+
+def tied_weights(buyer):
+    """Weights to start from may have either name of a tied tensor, or both if their numbers are the same."""
+    net, y = language(True)
+    net.save("language.pt2", y)
+    net, y = language(False)
+    net.save("language_eval.pt2", y)
+    weights = {"qkv": uniform((48, 16), 17), "unused": uniform((3,), 18)}
+    table, other = uniform((32, 16), 16), uniform((32, 16), 19)
+    files = {"table": {"table": table}, "head": {"head": table}, "both": {"head": table, "table": table}, "neither": {}, "differ": {"head": table, "table": other},
+             "prefixed": {"head": table}}
+    for name, tied in files.items():
+        arrays = {("net." if name == "prefixed" else "") + title: array for title, array in {**weights, **tied}.items()}
+        write_safetensors(f"{name}.safetensors", arrays)
+
+    def submit(model, name, expect=0):
+        words = [model, "tied", "--init", f"{name}.safetensors", "--force", "--json"]
+        return buyer.submit(*words, *(["--eval-model", "language_eval.pt2"] if model.endswith("2") else []), data="tokens", expect=expect)
+
+    for model in ("language.pt2", os.path.join(buyer.models, "language.pt")):
+        states = {json.loads(submit(model, name).stdout)["initial_state"] for name in ("table", "head", "both", "prefixed")}
+        assert len(states) == 1, (model, states)
+        for name, words in (("differ", "entries head and table differ, and are one tensor of the model"), ("neither", "entry table is missing")):
+            error = json.loads(submit(model, name, expect=65).stderr)["error"]
+            assert error == f"{name}.safetensors: {words}", error
+
+
 def no_gradient(buyer):
     """What a graph inside computes without gradients has none."""
     net = Export()
@@ -233,6 +270,7 @@ def main():
         buyer = Buyer(bin_folder, models)
         same_models(buyer)
         kinds(buyer)
+        tied_weights(buyer)
         no_gradient(buyer)
         refused(buyer, options.accept)
         described(buyer)

@@ -78,30 +78,52 @@ std::string common_prefix(const std::set<std::string, std::less<>>& names) {
   return dot == std::string::npos ? std::string() : first.substr(0, dot + 1);
 }
 
-/// Gives the weights the model's names, if they have them but for a prefix that all names of one side share:
-/// the file's is dropped, or the model's is put before. Otherwise leaves them as they are, so that messages
-/// have the names of the file.
-void drop_prefix(const std::set<std::string, std::less<>>& wanted, Weights& weights) {
-  std::set<std::string, std::less<>> given;
-  for (const auto& [name, tensor] : weights) given.insert(name);
-  const auto renamed = [&](const std::function<std::string(const std::string&)>& rename) {
-    std::set<std::string, std::less<>> names;
+using Names = std::set<std::string, std::less<>>;
+using Renaming = std::function<std::string(const std::string&)>;
+
+/// The beginnings of `prefix` that end in a '.', the shortest first.
+std::vector<std::string> beginnings(const std::string& prefix) {
+  std::vector<std::string> out;
+  for (std::size_t dot = prefix.find('.'); dot != std::string::npos; dot = prefix.find('.', dot + 1))
+    out.push_back(prefix.substr(0, dot + 1));
+  return out;
+}
+
+/// The renaming of the file's entries to the model's: none, or but for a prefix that all names of one side
+/// share: the file's is dropped, or the model's is put before. If none makes them fit, they stay, so that
+/// messages have the names of the file. `first_name` gives the one name by which the model has tied weights.
+Renaming find_renaming(const Names& wanted, const Names& given, const Renaming& first_name) {
+  std::vector<Renaming> candidates{first_name};
+  for (const std::string& prefix : beginnings(common_prefix(given)))
+    candidates.emplace_back([=](const std::string& name) { return first_name(name.substr(prefix.size())); });
+  for (const std::string& prefix : beginnings(common_prefix(wanted)))
+    candidates.emplace_back([=](const std::string& name) { return first_name(prefix + name); });
+  for (const Renaming& rename : candidates) {
+    Names names;
     for (const std::string& name : given) names.insert(rename(name));
-    if (names != wanted) return false;
-    Weights out;
-    for (auto& [name, tensor] : weights) out.emplace(rename(name), std::move(tensor));
-    weights = std::move(out);
-    return true;
-  };
-  if (given == wanted) return;
-  const std::string of_file = common_prefix(given);
-  const std::string of_model = common_prefix(wanted);
-  for (std::size_t dot = of_file.find('.'); dot != std::string::npos; dot = of_file.find('.', dot + 1)) {
-    if (renamed([&](const std::string& name) { return name.substr(dot + 1); })) return;
+    if (names == wanted) return rename;
   }
-  for (std::size_t dot = of_model.find('.'); dot != std::string::npos; dot = of_model.find('.', dot + 1)) {
-    if (renamed([&](const std::string& name) { return of_model.substr(0, dot + 1) + name; })) return;
+  return first_name;
+}
+
+bool same(const Tensor& a, const Tensor& b) {
+  return a.dtype() == b.dtype() && a.shape() == b.shape() && std::ranges::equal(a.bytes(), b.bytes());
+}
+
+/// The weights by their new names. kMalformed: two of one name, tied weights, have other numbers.
+Result<Weights> renamed(Weights weights, const Renaming& rename) {
+  Weights out;
+  std::map<std::string, std::string> names;
+  for (auto& [name, tensor] : weights) {
+    const auto [known, is_new] = out.try_emplace(rename(name), std::move(tensor));
+    if (is_new) {
+      names[known->first] = name;
+    } else if (!same(known->second, tensor)) {
+      return malformed(fmt::format("entries {} and {} differ, and are one tensor of the model",
+                                   names[known->first], name));
+    }
   }
+  return out;
 }
 
 Status take(const std::string& name, Weights& weights, Tensor& into) {
@@ -122,18 +144,26 @@ Status take(const std::string& name, Weights& weights, Tensor& into) {
 Status bring_weights(const std::string& path, const lowering::CapturedGraph& graph, State& state,
                      int threads) {
   DGX_TRY(Weights weights, read_weights(path, threads));
-  std::set<std::string, std::less<>> literals;
+  Names literals;
   for (const lowering::AtenSource& source : graph.sources) {
     if (source.kind == lowering::AtenSource::Kind::kConstant) literals.insert(source.name);
   }
   for (const std::string& literal : literals) weights.erase(literal);
-  std::set<std::string, std::less<>> wanted;
+  Names wanted;
   for (const Entry& entry : state) {
     const bool is_model =
         entry.name.starts_with(kModel) && !literals.contains(entry.name.substr(kModel.size()));
     if (is_model) wanted.insert(entry.name.substr(kModel.size()));
   }
-  drop_prefix(wanted, weights);
+  Names given;
+  for (const auto& [name, tensor] : weights) given.insert(name);
+  const Renaming first_name = [&](const std::string& name) {
+    const auto tied = std::ranges::find(graph.tied, name, &lowering::TiedName::name);
+    return tied == graph.tied.end() ? name : tied->first;
+  };
+  auto fitting = renamed(std::move(weights), find_renaming(wanted, given, first_name));
+  if (!fitting.ok()) return within(path, std::move(fitting).error());
+  weights = std::move(*fitting);
   for (Entry& entry : state) {
     if (!entry.name.starts_with(kModel)) continue;
     const std::string name = entry.name.substr(kModel.size());

@@ -58,6 +58,11 @@ struct AtenSource {
   Tensor value;  ///< its numbers at capture
 };
 
+/// Another name of a parameter or buffer: tied weights are one source, by their first name.
+struct TiedName {
+  std::string name, first;
+};
+
 /// An argument of forward() that takes a field of the batch.
 struct AtenInput {
   std::string field;    ///< "x", "y", "mask"
@@ -69,6 +74,7 @@ struct CapturedGraph {
   std::vector<AtenTensor> tensors;  ///< indexed by TensorId
   /// Sorted by kind, then name; tied weights are one, by their first name.
   std::vector<AtenSource> sources;
+  std::vector<TiedName> tied;
   std::vector<AtenCall> calls;    ///< in order; only those whose results are needed
   std::vector<AtenInput> inputs;  ///< in the order of forward()'s arguments
   TensorId output = 0;            ///< the result of forward(), or the one of its results that was asked for
