@@ -1,8 +1,9 @@
 #!/usr/bin/python3
-"""The README's section for those who know only PyTorch works as written: readme_model.py --bin FOLDER
+"""The README's section for those who know only PyTorch works as written: readme_model.py --bin FOLDER [--python FOLDER]
 
 Its commands, in one shell, on drawn images of three classes that only their patterns tell apart. Validation accuracy rises; the weights that the
-README loads in Python are the exported ones, and give the same outputs in PyTorch. Exits 77 without Debian's python3-torch.
+README loads in Python are the exported ones, and give the same outputs in PyTorch. Debian's PyTorch has no torch.export: there no_export/ stands in
+for it. --python names the folder of a Python whose PyTorch has it, which must be the one that runs this. Exits 77 without PyTorch.
 """
 
 import argparse
@@ -25,7 +26,7 @@ import torch  # noqa: E402
 from make_images import png  # noqa: E402
 from readme import commands_of  # noqa: E402
 
-SIZE, EACH = 16, 120
+SIZE, EACH = 32, 60  # the tenth for validation has less than 65,536 bytes, which h5py reads as they are
 SECTION = "Train your own model on a folder of images"
 LEAST_ACCURACY = 0.9
 
@@ -87,9 +88,12 @@ def problems_of_weights(folder, run):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--bin", required=True, type=os.path.abspath)
+    parser.add_argument("--python", default="/usr/bin", type=os.path.abspath)
     arguments = parser.parse_args()
     environment = {name: value for name, value in os.environ.items() if name != "HDF5_PLUGIN_PATH"}
-    environment["PATH"] = f"{arguments.bin}:/usr/bin:/bin"
+    environment["PATH"] = f"{arguments.bin}:{arguments.python}:/usr/bin:/bin"
+    if not hasattr(torch, "export"):
+        environment["PYTHONPATH"] = str(pathlib.Path(__file__).resolve().parent / "no_export")
 
     with tempfile.TemporaryDirectory(prefix="dgx-readme-") as name:
         folder = pathlib.Path(name)
