@@ -122,7 +122,8 @@ Result<ModelSpec> parse_model_spec(std::string_view text) {
 
 std::string hint_for_model(std::string_view text) {
   return hint_among(kind_of(text), {"mlp", "resnet20", "gpt"},
-                    "use mlp:784-256-128-10, resnet20, gpt:layers=6 or a TorchScript file");
+                    "use mlp:784-256-128-10, resnet20, gpt:layers=6, an archive of torch.export (.pt2) or a "
+                    "TorchScript file");
 }
 
 std::string print_model_spec(const ModelSpec& spec) {
