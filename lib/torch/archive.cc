@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <map>
 #include <optional>
@@ -76,6 +77,16 @@ Result<Stored> checked(const ExportedForm& form) {
   return out;
 }
 
+/// True for an archive of torch 2.5 or older, by its first member. That lies in no folder, so that libtorch's
+/// reader of archives takes none of them.
+bool is_older(const std::string& path) {
+  constexpr std::string_view kName = "serialized_exported_program.json";
+  constexpr std::size_t kNameAt = 30;  // in the header before a member
+  std::string start(kNameAt + kName.size(), '\0');
+  std::ifstream(path, std::ios::binary).read(start.data(), static_cast<std::streamsize>(start.size()));
+  return start.ends_with(kName);
+}
+
 }  // namespace
 
 std::optional<at::ScalarType> scalar_type_named(std::string_view name) {
@@ -87,8 +98,7 @@ std::optional<at::ScalarType> scalar_type_named(std::string_view name) {
 }
 
 bool Archive::is_exported(const std::string& path) {
-  PyTorchStreamReader zip(path);
-  return zip.hasRecord("archive_format") || zip.hasRecord("serialized_exported_program.json");
+  return is_older(path) || PyTorchStreamReader(path).hasRecord("archive_format");
 }
 
 Result<std::string> Archive::text(const std::string& name, std::size_t limit) const {
@@ -167,11 +177,11 @@ Status Archive::read_program() {
 }
 
 Result<Archive> Archive::open(const std::string& path) {
-  Archive out(std::make_shared<PyTorchStreamReader>(path));
-  DGX_CHECK(out.check_members(path));
-  if (!out.zip_->hasRecord("archive_format"))
+  if (is_older(path))
     return usage_error("is an archive of torch 2.5 or older, which only that torch reads",
                        "export the model again with torch 2.9 or later");
+  Archive out(std::make_shared<PyTorchStreamReader>(path));
+  DGX_CHECK(out.check_members(path));
   DGX_TRY(const std::string format, out.text("archive_format", kMaxWordBytes));
   DGX_TRY(const std::string version, out.text("archive_version", kMaxWordBytes));
   if (format != "pt2" || version != "0")

@@ -76,12 +76,12 @@ def refused(buyer, accept):
     def size_of(n):
         return [{"as_int": each} for each in n]
 
-    def zipped(members, method=zipfile.ZIP_STORED):
+    def zipped(members, method=zipfile.ZIP_STORED, folder="net/"):
         out = io.BytesIO()
         with warnings.catch_warnings(), zipfile.ZipFile(out, "w", method) as archive:
             warnings.simplefilter("ignore")  # of names that come twice
             for name, data in members:
-                archive.writestr("net/" + name, data)
+                archive.writestr(folder + name, data)
         return out.getvalue()
 
     def honest():
@@ -139,7 +139,7 @@ def refused(buyer, accept):
         ("big-endian", changed(words={"archive_format": "pt2", "archive_version": "0", "byteorder": "big"}), 2, "byte order big"),
         ("another version", changed(words={"archive_format": "pt2", "archive_version": "1", "byteorder": "little"}), 2, "format pt2 1, not pt2 0"),
         ("torch 2.8", edited(remove("data/weights/model_weights_config.json")), 2, "whose weights are a pickle"),
-        ("torch 2.5", {"serialized_exported_program.json": b"{}", "version": b"5.3"}, 2, "torch 2.5 or older"),
+        ("torch 2.5", zipped([("serialized_exported_program.json", b"{}"), ("version", b"5.3")], folder=""), 2, "torch 2.5 or older"),
         ("a pickled weight", edited(list_edit(use_pickle=True)), 2, "fc1.weight is stored as a pickle, which is never opened"),
         ("no weight", edited(remove(weight_file)), 65, "fc1.weight: the archive has no data/weights/"),
         ("a short weight", edited(lambda m: m.update({weight_file: m[weight_file][:-1]})), 65, "too few for its sizes and strides"),

@@ -91,13 +91,13 @@ def main():
     folder = pathlib.Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
     sample = torch.zeros(8, 256)
-    for name, make in MODELS.items():
+    release = tuple(int(part) for part in torch.__version__.split(".")[:2])
+    # Archives of older releases are refused, whatever is in them.
+    for name in MODELS if release >= (2, 9) else [min(MODELS)]:
         torch.manual_seed(0)
-        model = make()
+        model = MODELS[name]()
         for suffix, training in (("", True), ("_eval", False)):
-            # torch 2.5 and 2.8: archives that are refused, of whatever form they are.
-            export = torch.export.export_for_training if torch.__version__.startswith("2.5.") and training else torch.export.export
-            torch.export.save(export(model.train(training), (sample,)), folder / f"{name}{suffix}.pt2")
+            torch.export.save(torch.export.export(model.train(training), (sample,)), folder / f"{name}{suffix}.pt2")
     (folder / "made").touch()
 
 
