@@ -23,6 +23,8 @@ import torch
 import transformers
 from safetensors.torch import save_file
 
+transformers.utils.logging.disable_progress_bar()
+
 BATCH = torch.export.Dim("batch", min=1, max=65536)
 TYPES = {"f32": torch.float32, "i64": torch.int64}
 

@@ -2,16 +2,23 @@
 # A tiny GPT-2 of transformers learns the bytes of a text, and then, as a LoRA adapter beside frozen weights, those of another: exported by export.py,
 # trained, proved, verified, and loaded in Python again, where it gives the outputs that dgx computed. Takes minutes; leaves everything in build/hf.
 #
-#   sh examples/hf/run.sh              with the programs of build/release
-#   DGX_BIN=DIR sh examples/hf/run.sh  with others; DGX_HF_ENV=DIR with a Python environment that is there
+#   sh examples/hf/run.sh              set up, build, run
+#   DGX_BIN=DIR sh examples/hf/run.sh  with programs that are built already; DGX_HF_ENV=DIR with a Python environment that is there
 #
 # The Python environment is made in build/hf-env; exits 77 with the reason where PyPI cannot be reached.
 set -eu
 cd "$(dirname "$0")/../.."
 root=$PWD
-PATH=${DGX_BIN:-$root/build/release/bin}:$PATH
 environment=${DGX_HF_ENV:-$root/build/hf-env}
+[ -n "${DGX_BIN:-}" ] || DGX_TORCH=off sh cmake/bootstrap.sh
 [ -n "${DGX_HF_ENV:-}" ] || sh examples/hf/environment.sh "$environment"
+if [ -z "${DGX_BIN:-}" ]; then
+  sh cmake/bootstrap.sh
+  cmake --preset release -DDGX_TORCH="${DGX_TORCH:-pypi}" >build/release.log 2>&1 || { cat build/release.log >&2; exit 1; }
+  cmake --build build/release -j "${JOBS:-2}" --target programs
+  DGX_BIN=$root/build/release/bin
+fi
+PATH=$DGX_BIN:$PATH
 rm -rf build/hf
 mkdir -p build/hf
 cd build/hf
