@@ -14,7 +14,9 @@
 #include "nvrtc.h"
 
 namespace dgx::kernels::cuda {
-namespace {
+/// Named, since nvcc puts a digest of the source's path into the names of an unnamed namespace, and two
+/// builds in different folders are to give the same symbols. Nothing else uses it.
+namespace gpu {
 
 template <class Handle, cudaError_t (*kFree)(Handle)>
 struct Free {
@@ -313,13 +315,13 @@ class GpuDevice final : public KernelDevice<GpuDevice> {
   std::vector<Owned<cudaGraphExec_t, cudaGraphExecDestroy>> graphs_;
 };
 
-}  // namespace
+}  // namespace gpu
 }  // namespace dgx::kernels::cuda
 
 extern "C" __attribute__((visibility("default"))) bool dgx_open_cuda_device(
     const char* interface, dgx::Result<std::unique_ptr<dgx::kernels::cuda::Device>>* out) {
   if (std::strcmp(interface, dgx::kernels::cuda::kDeviceInterface) != 0) return false;
-  auto device = std::make_unique<dgx::kernels::cuda::GpuDevice>();
+  auto device = std::make_unique<dgx::kernels::cuda::gpu::GpuDevice>();
   if (dgx::Status opened = device->open(); !opened.ok()) {
     *out = std::move(opened).error();
   } else {
