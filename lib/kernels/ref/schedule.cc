@@ -155,7 +155,8 @@ Status check_one_cycle(const ScheduleParameters& p) {
 /// Checks the fields of kinds that fall to a minimum after the warm-up.
 Status check_fall(const ScheduleParameters& p) {
   if (p.warmup >= p.total_steps)
-    return usage_error(fmt::format("warmup is {} of {} steps", p.warmup, p.total_steps));
+    return usage_error(fmt::format("warmup is {} of {} steps: none is left in which the rate could fall",
+                                   p.warmup, p.total_steps));
   DGX_CHECK(check_end(p, "minimum", p.minimum));
   const std::int64_t rest = p.total_steps - p.warmup;
   if (p.kind == ScheduleKind::kWsd && (p.decay < 1 || p.decay > rest))
