@@ -62,11 +62,14 @@ Curve curve_of(const GivenRun& run) {
     for (std::size_t i = at; i < end; ++i) sum += static_cast<double>(losses[i]);
     out.values.push_back(std::isfinite(sum) ? sum / static_cast<double>(end - at) : std::nan(""));
   }
+  out.steps_each = static_cast<std::int64_t>(bucket);
   if (!losses.empty())
     out.words = fmt::format("from {:.4g} in step {} to {:.4g} in step {}", losses.front(),
                             grouped(out.first_step), losses.back(), grouped(out.end_step - 1));
-  if (std::any_of(out.values.begin(), out.values.end(), [](double value) { return std::isnan(value); }))
-    out.words += ", not finite in between";
+  const auto not_finite = std::ranges::count_if(losses, [](float loss) { return !std::isfinite(loss); });
+  if (not_finite > 0)
+    out.words +=
+        fmt::format(", {} of {} not finite and not drawn", grouped(not_finite), grouped(std::ssize(losses)));
   return out;
 }
 
@@ -212,9 +215,7 @@ std::vector<Fact> bought_of(const Evidence& evidence) {
 std::vector<Curve> curves_of(const Evidence& evidence) {
   std::vector<Curve> out;
   for (const GivenRun& run : evidence.runs) {
-    Curve curve = curve_of(run);
-    const auto is_finite = [](double value) { return std::isfinite(value); };
-    if (std::any_of(curve.values.begin(), curve.values.end(), is_finite)) out.push_back(std::move(curve));
+    if (!run.index.losses.empty()) out.push_back(curve_of(run));
   }
   return out;
 }

@@ -78,7 +78,8 @@ void close_picture(Page& page, const std::string& words) {
   page.close();
 }
 
-/// The least and greatest value of all curves; an interval around them if they are the same.
+/// The least and greatest finite value of all curves; an interval around them if they are the same, and from
+/// 0 to 1 if there is none.
 std::pair<double, double> range_of(const std::vector<Curve>& curves) {
   double least = INFINITY;
   double most = -INFINITY;
@@ -89,6 +90,7 @@ std::pair<double, double> range_of(const std::vector<Curve>& curves) {
       most = std::max(most, value);
     }
   }
+  if (most < least) return {0, 1};
   return most > least ? std::pair(least, most) : std::pair(least - 1, least + 1);
 }
 
@@ -105,10 +107,10 @@ void label(Page& page, double x, double y, const std::string& anchor, const std:
 template <class X, class Y>
 std::vector<std::string> parts_of(const Curve& curve, const X& x_of, const Y& y_of) {
   std::vector<std::string> out(1);
-  const double span =
-      static_cast<double>(curve.end_step - curve.first_step) / static_cast<double>(curve.values.size());
   for (std::size_t k = 0; k < curve.values.size(); ++k) {
-    const double step = static_cast<double>(curve.first_step) + (static_cast<double>(k) + 0.5) * span;
+    const std::int64_t begin = curve.first_step + static_cast<std::int64_t>(k) * curve.steps_each;
+    const std::int64_t end = std::min(begin + curve.steps_each, curve.end_step);
+    const double step = (static_cast<double>(begin) + static_cast<double>(end)) / 2;
     if (!std::isfinite(curve.values[k])) {
       if (!out.back().empty()) out.emplace_back();
       continue;

@@ -27,7 +27,7 @@ Story hostile_story() {
   out.summary = out.explanation = out.left_out = {text};
   out.parties = {{text, text, text}};
   out.bought = out.ids = {{text, text}};
-  out.curves = {{text, {1, 2}, 0, 2, text}};
+  out.curves = {{text, {1, 2}, 0, 2, 1, text}};
   out.segments = 2;
   out.stretches = {{Stretch::Mark::kFell, 0, 2}};
   out.disputes = {dispute};
@@ -47,7 +47,7 @@ std::size_t count(std::string_view text, std::string_view part) {
 
 TEST_CASE("a curve has a gap where a loss is not finite, and its other points stay where they are") {
   Story whole;
-  whole.curves = {{"run", {4, 3, 2, 1}, 0, 4, "falling"}};
+  whole.curves = {{"run", {4, 3, 2, 1}, 0, 4, 1, "falling"}};
   Story cut = whole;
   cut.curves[0].values[1] = std::nan("");
   const std::string page = print_page(cut);

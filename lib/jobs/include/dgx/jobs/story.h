@@ -107,9 +107,10 @@ struct DisputeStory {
 struct Curve {
   static constexpr std::size_t kMaxPoints = 400;
   std::string name;
-  std::vector<double> values;  ///< a NaN is a gap, where a number is not finite
+  std::vector<double> values;  ///< a NaN is a gap, where a loss is not finite
   std::int64_t first_step = 0;
   std::int64_t end_step = 0;
+  std::int64_t steps_each = 1;  ///< steps that a value is the mean of; the last value may have fewer
   std::string words;  ///< the curve for those who cannot see it: "from 2.30 at step 0 to 0.09 at step 4,686"
 };
 
