@@ -13,8 +13,9 @@ here=$PWD
 torch=${DGX_TORCH:-pypi}
 fail() { echo "tests/slow/packages.sh: $*" >&2; exit 1; }
 
-# packages SOURCE: builds them in SOURCE/build/package/packages.
+# packages SOURCE: builds them in SOURCE/build/package/packages. ccache must not make paths relative, which are in the debug symbols.
 packages() {
+  export CCACHE_BASEDIR=
   (cd "$1" && cmake --preset package "-DDGX_TORCH=$torch" >build/package.log 2>&1 && cmake --build --preset package -j "${JOBS:-2}" >>build/package.log 2>&1 &&
     cpack --preset package >>build/package.log 2>&1) || { tail -20 "$1/build/package.log" >&2; exit 1; }
 }
