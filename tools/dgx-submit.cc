@@ -41,7 +41,8 @@ void declare_task(cli::Command& command, jobs::SubmitOptions& options, cli::Need
   command.option("--seed", "N", options.seed, "seed of initial weights and data order");
   command.option("--schedule", "SPEC", options.schedule,
                  "constant | step:every=30,gamma=0.1 | cosine:warmup=5%,min=0 | linear:warmup=100 | "
-                 "polynomial:power=2 | inverse-sqrt:warmup=100 | wsd:decay=10% | one-cycle:up=0.3");
+                 "polynomial:power=2 | inverse-sqrt:warmup=100 | wsd:decay=10% | one-cycle:up=0.3 | "
+                 "plateau:every=100");
   command.option("--clip-norm", "X", options.clip_norm, "bound on the gradients' global norm");
   command.option(
       "--group", "PATTERN:FIELDS", options.groups,

@@ -25,7 +25,7 @@ def rate_of(task, step, cos):
 
     if step < warmup:
         return rate * ((step + 1) / warmup)
-    if kind == "constant":
+    if kind in ("constant", "plateau"):
         return rate
     if kind == "step":
         return rate * power(number("gamma"), (step - warmup) // rule["every"])

@@ -334,7 +334,10 @@ Result<Program> lower_training_step(const CapturedGraph& graph, const TrainingRe
     if (forward[n]) DGX_CHECK(lower_call(state, n));
   }
   DGX_TRY(const LossForms loss, define_loss(state, recipe, ends));
-  OptimizerLowering optimizer(state.builder, recipe.optimizer, recipe.update);
+  std::optional<TensorForm> factor;
+  if (recipe.schedule.kind == kernels::ScheduleKind::kPlateau)
+    factor = lower_plateau(state.builder, recipe, loss.mean);
+  OptimizerLowering optimizer(state.builder, recipe.optimizer, recipe.update, factor);
   // A parameter is updated as soon as its gradient is there; with clipping all wait for the last gradient.
   if (!recipe.clip_norm) DGX_CHECK(update_ready(state, optimizer, treatment));
   for (std::size_t n = 0; n < graph.calls.size(); ++n) {

@@ -22,11 +22,10 @@ void OptimizerLowering::lion(const std::string& name, ValueIndex state, const Te
   become(entry, g, mean.finish(DType::kF32, moved(mean, spec_.beta2)));
 
   LineWriter line(builder_, g, parameter.shape);
-  Expression p = line.read(parameter);
+  const Expression p = shrunk(line, line.read(parameter));
   const Expression c = moved(line, spec_.beta1);
   const Expression direction =
       to_float(compare(ScalarOp::kGt, c, 0.0F)) - to_float(compare(ScalarOp::kLt, c, 0.0F));
-  if (spec_.weight_decay != 0) p = p * scheduled(line, kDecay);
   become(state, g, line.finish(DType::kF32, fma(scheduled(line, kMinusRate), direction, p)));
 }
 

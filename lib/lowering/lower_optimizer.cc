@@ -19,7 +19,9 @@ namespace {
 constexpr const char* kAdamRate = "lr/(1-b1^t)";
 constexpr const char* kAdamScale = "1/sqrt(1-b2^t)";
 
-std::vector<std::string> schedule_names(const OptimizerSpec& spec) {
+/// Names of the scheduled numbers that the optimiser reads. 1-lr*wd cannot be multiplied by plateau's factor.
+std::vector<std::string> schedule_names(const OptimizerSpec& spec, bool has_factor) {
+  const char* const decay = has_factor ? kMinusRate : kDecay;
   const bool shrinks = spec.weight_decay != 0;
   switch (spec.kind) {
     case OptimizerSpec::Kind::kSgd:
@@ -27,10 +29,10 @@ std::vector<std::string> schedule_names(const OptimizerSpec& spec) {
     case OptimizerSpec::Kind::kAdagrad: return {spec.rate_decay == 0 ? kMinusRate : kMinusDecayedRate};
     case OptimizerSpec::Kind::kAdam: return {kAdamRate, kAdamScale};
     case OptimizerSpec::Kind::kAdamW:
-      return shrinks ? std::vector<std::string>{kAdamRate, kAdamScale, kDecay}
+      return shrinks ? std::vector<std::string>{kAdamRate, kAdamScale, decay}
                      : std::vector<std::string>{kAdamRate, kAdamScale};
     case OptimizerSpec::Kind::kLion:
-      return shrinks ? std::vector<std::string>{kMinusRate, kDecay} : std::vector<std::string>{kMinusRate};
+      return shrinks ? std::vector<std::string>{kMinusRate, decay} : std::vector<std::string>{kMinusRate};
   }
   return {};
 }
@@ -68,19 +70,25 @@ TensorForm form_at(const Builder& builder, ValueIndex value) {
 }
 
 OptimizerLowering::OptimizerLowering(Builder& builder, const OptimizerSpec& spec,
-                                     const program::UpdateSpec& update)
+                                     const program::UpdateSpec& update,
+                                     const std::optional<TensorForm>& factor)
     : builder_(builder), specs_{spec}, accumulate_(update.accumulate), ema_(update.ema) {
   for (const program::ParameterGroup& group : update.groups) {
     specs_.push_back(spec);
     specs_.back().weight_decay = group.weight_decay.value_or(spec.weight_decay);
   }
   for (std::size_t group = 0; group < specs_.size(); ++group) {
-    for (const std::string& name : schedule_names(specs_[group])) {
+    for (const std::string& name : schedule_names(specs_[group], factor.has_value())) {
       const std::string own = name_in_group(name, group);
       if (std::find(names_.begin(), names_.end(), own) == names_.end()) names_.push_back(own);
     }
   }
   schedule_ = builder.schedule(names_);
+  if (factor) {
+    LineWriter line(builder, "plateau rates", builder.values()[schedule_].shape);
+    const Expression rate = line.read(form_at(builder, schedule_));
+    rates_ = line.finish(DType::kF32, rate * line.read(*factor, {}));
+  }
   if (accumulate_ == 1) return;
   LineWriter line(builder, "accumulate", Shape{});
   const Expression step_number =
@@ -116,7 +124,14 @@ void OptimizerLowering::become(ValueIndex entry, const std::string& provenance, 
 
 Expression OptimizerLowering::scheduled(LineWriter& line, const std::string& name) const {
   const auto at = std::find(names_.begin(), names_.end(), name_in_group(name, group_)) - names_.begin();
-  return line.read(form_at(builder_, schedule_), {constant_index(at)});
+  const bool is_rate = name != kAdamScale;
+  return line.read(rates_ && is_rate ? *rates_ : form_at(builder_, schedule_), {constant_index(at)});
+}
+
+Expression OptimizerLowering::shrunk(LineWriter& line, const Expression& parameter) const {
+  if (spec_.weight_decay == 0) return parameter;
+  if (!rates_) return parameter * scheduled(line, kDecay);
+  return parameter * fma(scheduled(line, kMinusRate), static_cast<float>(spec_.weight_decay), 1.0F);
 }
 
 /// The gradient with L2 decay: fma(wd, parameter, gradient).
@@ -212,7 +227,7 @@ void OptimizerLowering::adam(const std::string& name, ValueIndex state, const Te
   const Expression root = sqrt(line.read(square));
   const Expression denominator = fma(root, scheduled(line, kAdamScale), static_cast<float>(spec_.epsilon));
   const Expression direction = line.read(mean) / denominator;
-  if (spec_.kind == OptimizerSpec::Kind::kAdamW && spec_.weight_decay != 0) p = p * scheduled(line, kDecay);
+  if (spec_.kind == OptimizerSpec::Kind::kAdamW) p = shrunk(line, p);
   become(state, g, line.finish(DType::kF32, fma(-scheduled(line, kAdamRate), direction, p)));
 }
 

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "dgx/lowering/lower.h"
 #include "dgx/program/specs.h"
 #include "line_writer.h"
 
@@ -21,7 +22,9 @@ inline constexpr const char* kDecay = "1-lr*wd";
 /// scalars come from one vector.
 class OptimizerLowering {
  public:
-  OptimizerLowering(Builder& builder, const program::OptimizerSpec& spec, const program::UpdateSpec& update);
+  /// `factor`, f32 [], is that of the learning rate in this step, with the schedule plateau; else nullopt.
+  OptimizerLowering(Builder& builder, const program::OptimizerSpec& spec, const program::UpdateSpec& update,
+                    const std::optional<TensorForm>& factor);
 
   /// `state` is the input `model/NAME`, a parameter of this group (0: none). Sets its `next`; makes the
   /// optimiser's entries for it and sets theirs.
@@ -45,6 +48,8 @@ class OptimizerLowering {
   void adagrad(const std::string& name, kernels::ValueIndex state, const TensorForm& gradient);
   /// The scheduled scalar `name` of the parameter's group.
   Expression scheduled(LineWriter& line, const std::string& name) const;
+  /// The parameter after decoupled decay: p (1 - lr wd).
+  Expression shrunk(LineWriter& line, const Expression& parameter) const;
   Expression decayed(LineWriter& line, const TensorForm& gradient, const TensorForm& parameter) const;
 
   Builder& builder_;
@@ -57,7 +62,13 @@ class OptimizerLowering {
   TensorForm updates_;  ///< i64 []: not 0 in a step that updates, if not all do
   std::vector<std::string> names_;
   kernels::ValueIndex schedule_;
+  std::optional<TensorForm> rates_;  ///< with plateau: the schedule's numbers times the factor
 };
+
+/// Writes the schedule plateau (dgx-lowerings(7), "Plateau"): makes its four entries and sets their `next`.
+/// `loss` is the step's, f32 []. The result, f32 [], is the factor of the learning rate in this step.
+[[nodiscard]] TensorForm lower_plateau(Builder& builder, const TrainingRecipe& recipe,
+                                       const TensorForm& loss);
 
 /// The gradients scaled by min(1, bound / (norm + 1e-6)), where the norm is that of all of them together.
 [[nodiscard]] std::vector<TensorForm> clip_gradients(Builder& builder,

@@ -158,9 +158,9 @@ Result<OptimizerSpec> optimizer_from_json(const json::Value& value, const std::s
 
 namespace {
 
-bool ends_at_minimum(ScheduleKind kind) {
+bool has_minimum(ScheduleKind kind) {
   return kind == ScheduleKind::kCosine || kind == ScheduleKind::kLinear ||
-         kind == ScheduleKind::kPolynomial || kind == ScheduleKind::kWsd;
+         kind == ScheduleKind::kPolynomial || kind == ScheduleKind::kWsd || kind == ScheduleKind::kPlateau;
 }
 
 /// Steps as typed: a number, or a share such as 5%, which goes to `percent`.
@@ -217,7 +217,7 @@ Result<ScheduleText> parse_schedule_text(std::string_view text) {
     in.number<std::int64_t>("every", spec.every, 1, kMostSteps);
     in.number("gamma", spec.gamma, 0.0, kMostNumber);
   }
-  if (ends_at_minimum(spec.kind)) in.number("min", spec.minimum, 0.0, kMostNumber);
+  if (has_minimum(spec.kind)) in.number("min", spec.minimum, 0.0, kMostNumber);
   if (spec.kind == ScheduleKind::kCosine)
     in.number<std::int64_t>("cycles", spec.cycles, 1, kernels::kMaxCycles);
   if (spec.kind == ScheduleKind::kPolynomial) {
@@ -229,6 +229,16 @@ Result<ScheduleText> parse_schedule_text(std::string_view text) {
   if (spec.kind == ScheduleKind::kWsd) {
     out.decay_percent = 10;
     read_steps(in, "decay", 1, spec.decay, out.decay_percent);
+  }
+  if (spec.kind == ScheduleKind::kPlateau) {
+    spec.every = 0;
+    in.number<std::int64_t>("every", spec.every, 1, kernels::kMaxWindow);
+    if (spec.every == 0)
+      in.fail("needs every", "the steps over which the loss is averaged, such as those of an epoch");
+    in.number("factor", spec.factor, std::numeric_limits<double>::min(), kBelowOne);
+    in.number<std::int64_t>("patience", spec.patience, 0, kernels::kMaxWindow);
+    in.number("threshold", spec.threshold, 0.0, kBelowOne);
+    in.number<std::int64_t>("cooldown", spec.cooldown, 0, kernels::kMaxWindow);
   }
   DGX_CHECK(in.finish());
   return out;
@@ -262,10 +272,17 @@ json::Value to_json(const ScheduleSpec& spec) {
     out["every"] = spec.every;
     out["gamma"] = hex_float(spec.gamma);
   }
-  if (ends_at_minimum(spec.kind)) out["min"] = hex_float(spec.minimum);
+  if (has_minimum(spec.kind)) out["min"] = hex_float(spec.minimum);
   if (spec.kind == ScheduleKind::kCosine && spec.cycles != 1) out["cycles"] = spec.cycles;
   if (spec.kind == ScheduleKind::kPolynomial) out["power"] = hex_float(spec.exponent);
   if (spec.kind == ScheduleKind::kWsd) out["decay"] = spec.decay;
+  if (spec.kind == ScheduleKind::kPlateau) {
+    out["every"] = spec.every;
+    out["factor"] = hex_float(spec.factor);
+    out["patience"] = spec.patience;
+    out["threshold"] = hex_float(spec.threshold);
+    out["cooldown"] = spec.cooldown;
+  }
   return out;
 }
 
@@ -286,7 +303,7 @@ Result<ScheduleSpec> schedule_from_json(const json::Value& value, const std::str
     spec.every = in.integer("every", 1, kMostSteps);
     spec.gamma = read_double(in, "gamma", 0, kMostNumber);
   }
-  if (ends_at_minimum(spec.kind)) spec.minimum = read_double(in, "min", 0, kMostNumber);
+  if (has_minimum(spec.kind)) spec.minimum = read_double(in, "min", 0, kMostNumber);
   if (spec.kind == ScheduleKind::kCosine && in.has("cycles"))
     spec.cycles = in.integer("cycles", 2, kernels::kMaxCycles);
   if (spec.kind == ScheduleKind::kPolynomial) {
@@ -294,6 +311,13 @@ Result<ScheduleSpec> schedule_from_json(const json::Value& value, const std::str
     if (2 * spec.exponent != std::floor(2 * spec.exponent)) in.fail("power", "is not a multiple of 0.5");
   }
   if (spec.kind == ScheduleKind::kWsd) spec.decay = in.integer("decay", 1, kMostSteps);
+  if (spec.kind == ScheduleKind::kPlateau) {
+    spec.every = in.integer("every", 1, kernels::kMaxWindow);
+    spec.factor = read_double(in, "factor", std::numeric_limits<double>::min(), kBelowOne);
+    spec.patience = in.integer("patience", 0, kernels::kMaxWindow);
+    spec.threshold = read_double(in, "threshold", 0, kBelowOne);
+    spec.cooldown = in.integer("cooldown", 0, kernels::kMaxWindow);
+  }
   DGX_CHECK(in.finish());
   return spec;
 }
@@ -320,6 +344,10 @@ Result<kernels::ScheduleParameters> schedule_parameters(const OptimizerSpec& opt
   out.start = schedule.start;
   out.end = schedule.end;
   out.up = schedule.up;
+  out.factor = schedule.factor;
+  out.threshold = schedule.threshold;
+  out.patience = schedule.patience;
+  out.cooldown = schedule.cooldown;
   out.total_steps = total_steps / update.accumulate;
   out.accumulate = update.accumulate;
   for (const ParameterGroup& group : update.groups)

@@ -30,6 +30,8 @@ BUILT_IN = {
                           "wsd:warmup=1,decay=2,min=1e-4", "--batch", "4"]),
     "robust": ("numbers", ["--model", "mlp:20-9-3", "--loss", "huber:delta=0.5", "--optimizer", "lion:lr=1e-2,weight-decay=0.1", "--schedule",
                            "one-cycle:up=0.5", "--batch", "4"]),
+    "plateau": ("numbers", ["--model", "mlp:20-9-3", "--loss", "huber", "--optimizer", "lion:lr=1e-2,weight-decay=0.1", "--schedule",
+                            "plateau:every=1,patience=0,threshold=0.9,factor=0.5,warmup=1", "--batch", "4"]),
     "accumulated": ("numbers", ["--model", "mlp:20-9-3", "--loss", "mse", "--optimizer", "adamw:lr=1e-2", "--schedule", "cosine:cycles=2", "--accumulate", "3",
                                 "--ema", "0.9", "--clip-norm", "0.1", "--group", "rank<2:weight-decay=0", "--batch", "4"]),
     "frozen": ("numbers", ["--model", "mlp:20-9-3", "--loss", "huber", "--optimizer", "sgd:lr=0.1,momentum=0.9", "--schedule", "inverse-sqrt:warmup=2", "--freeze",

@@ -28,6 +28,7 @@ std::vector<std::string> fuzz::seeds() {
                                   "inverse-sqrt:warmup=100",
                                   "wsd:decay=10%,min=0",
                                   "one-cycle:up=0.3,start=0.004,end=1e-6",
+                                  "plateau:every=20,factor=0.5,patience=3,threshold=1e-3,cooldown=1,min=1e-6",
                                   "bce:pos-weights=1/2.5",
                                   "huber:delta=0.5",
                                   "cross-entropy:label-smoothing=0.1,ignore=255,weights=1/2/0.5"};

@@ -32,8 +32,15 @@ SCHEDULES = ("cosine:cycles=7,warmup=5%,min=1e-3", "polynomial:power=2.5,min=1e-
 ACCUMULATED = [(optimizer, "constant", ["--accumulate", "3"]) for optimizer in OPTIMIZERS]
 ACCUMULATED += [("lion:lr=1e-2", schedule, ["--accumulate", "2"]) for schedule in SCHEDULES[::2]]
 ACCUMULATED += [(optimizer, "linear:warmup=2", ["--ema", "0.9", *more]) for optimizer in OPTIMIZERS[-2:] for more in ([], ["--accumulate", "4"])]
+ACCUMULATED += [(optimizer, "plateau:every=3,patience=1,threshold=0.1,factor=0.5", []) for optimizer in OPTIMIZERS]
+ACCUMULATED += [(optimizer, schedule, ["--accumulate", "2", "--ema", "0.9", "--clip-norm", "0.5", "--group", "rank<2:weight-decay=0.2,lr=0.5x"])
+                for optimizer in ("adamw:lr=1e-2", "lion:lr=1e-2,betas=0.8/0.95,weight-decay=0.1")
+                for schedule in ("plateau:every=2,patience=0,threshold=0.3,warmup=10%,cooldown=2", "plateau:every=1,patience=0,threshold=0.9,factor=0.3,min=1e-3")]
 ACCUMULATED += [("adagrad:lr=0.1,lr-decay=0.05", "linear:warmup=2", ["--accumulate", "5", "--clip-norm", "0.05"]),
                 ("sgd:lr=0.1,momentum=0.9", "constant", ["--accumulate", "60", "--clip-norm", "1e9"])]
+
+
+FALLS = [0]  # how often plateau lowered a rate
 
 
 def fma(a, b, c):
@@ -76,28 +83,40 @@ def loss_of(task, x, t):
 class Updates:
     """The optimiser's formulas on one parameter, with its entries in `state`."""
 
-    def __init__(self, task, state, step):
-        self.task, self.spec, self.state, self.step = task, task["optimizer"], state, step
+    def __init__(self, task, state, step, factor, name):
+        """`factor` is plateau's in this step; None with another schedule. `name` is the parameter's."""
+        self.task, self.spec, self.state, self.step, self.factor = task, task["optimizer"], state, step, factor
+        self.name, self.group = name, {}
+        for number, group in enumerate(task.get("groups", ()), 1):
+            assert group["match"] == "rank<2"
+            if state["model/" + name].ndim < 2 and not self.group:
+                self.group = {"number": number, **group}
 
     def number(self, field):
-        return float.fromhex(self.spec[field])
+        return float.fromhex(self.group.get(field, self.spec[field]) if field == "weight_decay" else self.spec[field])
 
     def scheduled(self, name):
-        return inputs.scalar(self.task, name, self.step)
+        has_group = self.group and name != "1/sqrt(1-b2^t)"
+        number = inputs.scalar(self.task, f"{name}:{self.group['number']}" if has_group else name, self.step)
+        return number if self.factor is None or name == "1/sqrt(1-b2^t)" else F32(number) * self.factor
+
+    def shrunk(self, p):
+        if not self.number("weight_decay"):
+            return p
+        return p * (self.scheduled("1-lr*wd") if self.factor is None else fma(self.scheduled("-lr"), self.number("weight_decay"), 1))
 
     def decayed(self, p, g):
         return fma(self.number("weight_decay"), p, g) if self.number("weight_decay") else g
 
-    def update(self, name, g):
-        p = self.state["model/" + name]
-        self.state["model/" + name] = getattr(self, self.spec["kind"])(p, g, lambda kind: f"optimizer/{kind}/{name}")
+    def update(self, g):
+        p = self.state["model/" + self.name]
+        self.state["model/" + self.name] = getattr(self, self.spec["kind"])(p, g, lambda kind: f"optimizer/{kind}/{self.name}")
 
     def lion(self, p, g, entry):
         m = self.state[entry("exp_avg")]
         c = fma(1 - self.number("beta1"), g - m, m)
         self.state[entry("exp_avg")] = fma(1 - self.number("beta2"), g - m, m)
-        if self.number("weight_decay"):
-            p = p * self.scheduled("1-lr*wd")
+        p = self.shrunk(p)
         return fma(self.scheduled("-lr"), (c > 0).astype(F32) - (c < 0).astype(F32), p)
 
     def rmsprop(self, p, g, entry):
@@ -129,7 +148,7 @@ class Updates:
         m = self.state[entry("exp_avg")] = fma(1 - self.number("beta1"), g - m, m)
         v = self.state[entry("exp_avg_sq")] = fma(g * g, 1 - self.number("beta2"), v * F32(self.number("beta2")))
         q = m / fma(np.sqrt(v), self.scheduled("1/sqrt(1-b2^t)"), self.number("eps"))
-        return fma(-self.scheduled("lr/(1-b1^t)"), q, p * self.scheduled("1-lr*wd"))
+        return fma(-self.scheduled("lr/(1-b1^t)"), q, self.shrunk(p))
 
 
 def dot(a, b):
@@ -144,16 +163,44 @@ def train_step(task, state, x, t, step):
     output = dot(x, state["model/0.weight"].T) + state["model/0.bias"]
     losses, slope = loss_of(task, output, t)
     count = F32(losses.size)
+    factor = None
     state["loss"] = np.array(folds.sum(losses.reshape(-1, 1))[0] / count, F32)
+    if task["schedule"]["kind"] == "plateau":
+        factor = plateau(task, state, step)
     g = slope / count
     gradients = clipped(task, accumulated(task, state, {"0.weight": dot(g.T, x), "0.bias": dot(np.ones((1, len(g)), F32), g)[0]}, step))
     if (step + 1) % task.get("accumulate", 1) == 0:
         for name, gradient in gradients.items():
-            Updates(task, state, step).update(name, gradient)
+            Updates(task, state, step, factor, name).update(gradient)
             if "ema" in task:
                 average = state[f"optimizer/ema/{name}"]
                 state[f"optimizer/ema/{name}"] = fma(1 - float.fromhex(task["ema"]), state["model/" + name] - average, average)
     state["step"] = np.array(step + 1, "<i8")
+
+
+def plateau(task, state, step):
+    """The factor of the learning rate in this step; sets the entries for the next."""
+    rule, n = task["schedule"], task.get("accumulate", 1)
+    mean, best, factor, bad = (state[f"optimizer/plateau/{name}"] for name in ("mean", "best", "factor", "bad"))
+    window, past = rule["every"] * n, step + 1 - rule["warmup"] * n
+    now = F32(1) if step == 0 else factor
+    seen = fma(state["loss"], 1 / window, mean) if past > 0 else F32(0)
+    state["optimizer/plateau/mean"] = np.array(seen, F32)
+    state["optimizer/plateau/factor"] = np.array(now, F32)
+    if past <= 0 or past % window:
+        return now
+    better = past <= window or seen < fma(-F32(float.fromhex(rule["threshold"])), abs(best), best)
+    count = bad + 1 if bad < 0 or not better else np.int64(0)
+    state["optimizer/plateau/mean"] = np.zeros((), F32)
+    if better:
+        state["optimizer/plateau/best"] = np.array(seen, F32)
+    if count > rule["patience"]:
+        least = F32(float.fromhex(rule["min"]) / float.fromhex(task["optimizer"]["lr"]))
+        state["optimizer/plateau/factor"] = np.array(max(now * F32(float.fromhex(rule["factor"])), least), F32)
+        count = -rule["cooldown"]
+        FALLS[0] += 1
+    state["optimizer/plateau/bad"] = np.array(count, "<i8")
+    return now
 
 
 def accumulated(task, state, gradients, step):
@@ -227,6 +274,7 @@ def main():
             check_large_batch(bench, optimizer)
         for number, case in enumerate(cases):
             check(bench, f"case{number}", *case)
+        bench.check(FALLS[0] > 20, f"plateau fell only {FALLS[0]} times")
         print(f"{len(cases)} trainings of {STEPS} steps")
 
 

@@ -246,6 +246,16 @@ std::int64_t parameters_of(const State& initial) {
   return count;
 }
 
+/// The schedule of a task of so many steps, which fits it.
+Result<program::ScheduleSpec> schedule_of(const Parsed& parsed, std::int64_t steps) {
+  DGX_TRY(const program::ScheduleSpec out,
+          program::fix_schedule(parsed.schedule, parsed.optimizer.learning_rate,
+                                steps / parsed.update.accumulate));
+  auto parameters = program::schedule_parameters(parsed.optimizer, out, steps, parsed.update);
+  if (!parameters.ok()) return within("schedule", std::move(parameters).error());
+  return out;
+}
+
 Result<Draft> draft(const SubmitOptions& options, const JobContext& context) {
   DGX_TRY(Parsed parsed, parse(options));
   DGX_CHECK(check_numbers(options));
@@ -254,12 +264,14 @@ Result<Draft> draft(const SubmitOptions& options, const JobContext& context) {
   DGX_TRY(const Digest digest, bundle::dataset_digest(data));
   const std::int64_t samples = data.samples();
   const std::uint64_t seed = options.seed.value_or(0);
-  const lowering::TrainingRecipe recipe{fields_of(data), data.scale,       data.shift,        options.batch,
-                                        parsed.loss,     parsed.optimizer, options.clip_norm, parsed.update};
   DGX_TRY(const std::int64_t steps, steps_of(options, seed, samples));
   if (steps < 2) return usage_error("a task has at least 2 steps, this one has " + std::to_string(steps));
   if (options.checkpoint_every && *options.checkpoint_every < 2)
     return usage_error("--checkpoint-every must be at least 2");
+  DGX_TRY(const program::ScheduleSpec schedule, schedule_of(parsed, steps));
+  const lowering::TrainingRecipe recipe{fields_of(data),   data.scale,    data.shift,
+                                        options.batch,     parsed.loss,   parsed.optimizer,
+                                        options.clip_norm, parsed.update, schedule};
   if (parsed.built_in) {
     DGX_TRY(parsed.built_in, fitted(*parsed.built_in, data, parsed.loss));
     parsed.model = program::print_model_spec(*parsed.built_in);
@@ -294,8 +306,7 @@ Result<Draft> draft(const SubmitOptions& options, const JobContext& context) {
   task.model = parsed.built_in ? parsed.model : parsed.model.substr(parsed.model.rfind('/') + 1);
   task.loss = parsed.loss;
   task.optimizer = parsed.optimizer;
-  DGX_TRY(task.schedule, program::fix_schedule(parsed.schedule, parsed.optimizer.learning_rate,
-                                               steps / parsed.update.accumulate));
+  task.schedule = schedule;
   task.update = parsed.update;
   task.clip_norm = options.clip_norm;
   task.batch = options.batch;

@@ -37,8 +37,9 @@ struct Training {
   const TaskFiles& files;
   exec::StepExecutor& executor;
   bundle::RunWriter& run;
-  bool continued;                          // the run existed before this call
-  DrilledExecutor solver;                  // takes this run's steps on `executor`
+  bool continued;          // the run existed before this call
+  DrilledExecutor solver;  // takes this run's steps on `executor`
+  LoggedValues logged;
   std::unique_ptr<Validation> validation;  // null without data for it
   Checkpointer checkpointer{run};
   std::vector<float> losses{};       // since the last checkpoint
@@ -243,7 +244,13 @@ Status open_logs(Training& t) {
   std::vector<float> losses = t.run.index().losses;
   losses.insert(losses.end(), t.losses.begin(), t.losses.end());
   const std::int64_t position = t.executor.position();
-  DGX_TRY(TrainingLog log, TrainingLog::open(t.options.run, t.files.body(), position, losses));
+  std::optional<float> factor = 1;
+  if (t.logged.factor) {
+    DGX_TRY(const State state, t.executor.state());
+    factor = TrainingLog::factor_in(state);
+  }
+  DGX_TRY(TrainingLog log,
+          TrainingLog::open(t.options.run, t.files.body(), t.logged, position, losses, factor));
   t.log.emplace(std::move(log));
   if (t.validation != nullptr) DGX_CHECK(t.validation->begin(position));
   return validate_if_due(t);
@@ -363,9 +370,9 @@ Result<TrainResult> train(const TrainOptions& options, const JobContext& context
   DGX_TRY(const bundle::Dataset data, open_dataset(options.data, files.body()));
   const bundle::RunHeader header{files.task.id, files.body().program.root, files.body().checkpoint_every,
                                  options.drill.value_or("")};
+  const LoggedValues logged = logged_values(*files.program, files.body());
   // Made first, so that nothing is written if steps cannot be computed or measured.
-  DGX_TRY(const auto executor, make_executor_on(options.device, files, data, context,
-                                                gradient_squares(*files.program, files.body())));
+  DGX_TRY(const auto executor, make_executor_on(options.device, files, data, context, logged.all()));
   DGX_TRY(auto validation, Validation::open(options, files, context));
   DGX_TRY(OpenedRun run, open_run(options, files, header, keep, context.lock_wait));
   Training training{options,
@@ -375,6 +382,7 @@ Result<TrainResult> train(const TrainOptions& options, const JobContext& context
                     run.writer,
                     run.continued,
                     DrilledExecutor(files, *executor, std::move(drill)),
+                    logged,
                     std::move(validation)};
   return train_to_goal(training);
 }

@@ -19,6 +19,25 @@ double rounded(double number, double parts) { return std::round(number * parts) 
 
 }  // namespace
 
+namespace {
+
+constexpr std::string_view kFactorEntry = "optimizer/plateau/factor";
+
+/// True for a schedule, in either of its forms, that the program itself lowers.
+bool is_plateau(const auto& schedule) { return schedule.kind == kernels::ScheduleKind::kPlateau; }
+
+/// The next value of plateau's factor; nullopt in a program, which may be anybody's, without that entry.
+std::optional<kernels::ValueIndex> next_factor(const program::Program& program) {
+  for (const kernels::ValueIndex v : program.values.indices()) {
+    const kernels::Primitive& line = program.values[v];
+    const bool is_entry = line.kind == kernels::Kind::kInput &&
+                          line.source.kind == kernels::Source::Kind::kState &&
+                          line.source.name == kFactorEntry;
+    if (is_entry && line.next && line.dtype == DType::kF32 && line.shape.empty()) return line.next;
+  }
+  return std::nullopt;
+}
+
 std::vector<kernels::ValueIndex> gradient_squares(const program::Program& program,
                                                   const manifest::Task& task) {
   if (!task.clip_norm) return {};
@@ -45,8 +64,34 @@ std::vector<kernels::ValueIndex> gradient_squares(const program::Program& progra
   return out;
 }
 
+}  // namespace
+
+std::vector<kernels::ValueIndex> LoggedValues::all() const {
+  std::vector<kernels::ValueIndex> out = squares;
+  if (factor) out.push_back(*factor);
+  return out;
+}
+
+LoggedValues logged_values(const program::Program& program, const manifest::Task& task) {
+  return {gradient_squares(program, task), is_plateau(task.schedule) ? next_factor(program) : std::nullopt};
+}
+
+std::optional<float> TrainingLog::factor_in(const State& state) {
+  std::optional<float> factor;
+  for (const Entry& entry : state) {
+    const bool is_number = entry.tensor.count() == 1;
+    if (entry.name == kFactorEntry && is_number && entry.tensor.dtype() == DType::kF32)
+      factor = entry.tensor.as<float>()[0];
+    if (entry.name == "step" && is_number && entry.tensor.dtype() == DType::kI64 &&
+        entry.tensor.as<std::int64_t>()[0] == 0)
+      return 1.0F;
+  }
+  return factor;
+}
+
 Result<TrainingLog> TrainingLog::open(const std::string& run, const manifest::Task& task,
-                                      std::int64_t position, std::span<const float> losses) {
+                                      const LoggedValues& logged, std::int64_t position,
+                                      std::span<const float> losses, std::optional<float> factor) {
   DGX_TRY(const auto schedule,
           program::schedule_parameters(task.optimizer, task.schedule, task.steps, task.update));
   const std::int64_t first = position - std::ssize(losses);  // the run's first state
@@ -60,10 +105,12 @@ Result<TrainingLog> TrainingLog::open(const std::string& run, const manifest::Ta
             return true;
           }));
   TrainingLog log(std::move(rows), schedule, task.batch, task.dataset.samples);
+  log.squares_ = logged.squares.size();
   log.last_ = last;
   log.seconds_ = seconds;
   for (std::int64_t step = last + 1; step <= position; ++step)
     DGX_CHECK(log.fill(step, losses[static_cast<std::size_t>(step - first - 1)]));
+  log.factor_ = factor;
   DGX_CHECK(log.flush());
   return log;
 }
@@ -75,24 +122,27 @@ double TrainingLog::epoch_of(std::int64_t position) const {
 
 double TrainingLog::seconds() const { return rounded(seconds_, 1e3); }
 
-LogLine TrainingLog::line_of(std::int64_t position, float loss) const {
+LogLine TrainingLog::line_of(std::int64_t position, float loss, std::optional<float> factor) const {
   LogLine line(position);
   line.add(epoch_of(position)).add(loss);
   // As the step has it: rounded to binary32.
-  line.add(static_cast<float>(kernels::learning_rate_at(schedule_, position - 1)));
-  return line;
+  const auto rate = static_cast<float>(kernels::learning_rate_at(schedule_, position - 1));
+  return factor ? line.add(rate * *factor) : line.add(std::nullopt);
 }
 
-Status TrainingLog::step(std::int64_t position, float loss, std::span<const float> squares) {
+Status TrainingLog::step(std::int64_t position, float loss, std::span<const float> values) {
   const Clock::time_point now = Clock::now();
   const double took = std::chrono::duration<double>(now - started_).count();
   started_ = now;
   seconds_here_ += took;
   ++steps_here_;
+  const auto squares = values.first(std::min(values.size(), squares_));
+  const std::optional<float> factor = factor_;
+  if (is_plateau(schedule_)) factor_ = values.size() > squares_ ? std::optional(values.back()) : std::nullopt;
   if (position <= last_) return {};
   last_ = position;
   seconds_ += took;
-  LogLine line = line_of(position, loss);
+  LogLine line = line_of(position, loss, factor);
   if (squares.empty() || position % schedule_.accumulate != 0) {
     line.add(std::nullopt);
   } else {
@@ -107,7 +157,7 @@ Status TrainingLog::step(std::int64_t position, float loss, std::span<const floa
 Status TrainingLog::fill(std::int64_t position, float loss) {
   if (position <= last_) return {};
   last_ = position;
-  LogLine line = line_of(position, loss);
+  LogLine line = line_of(position, loss, is_plateau(schedule_) ? std::nullopt : std::optional(1.0F));
   rows_.add(line.add(std::nullopt).add(std::nullopt).add(std::nullopt).take());
   return rows_.waiting_bytes() < kMostWaitingBytes ? Status() : flush();
 }

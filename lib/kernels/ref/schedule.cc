@@ -14,8 +14,8 @@
 namespace dgx::kernels {
 namespace {
 
-constexpr std::array<std::string_view, 8> kKindNames = {"constant",   "step",         "cosine", "linear",
-                                                        "polynomial", "inverse-sqrt", "wsd",    "one-cycle"};
+constexpr std::array<std::string_view, 9> kKindNames = {
+    "constant", "step", "cosine", "linear", "polynomial", "inverse-sqrt", "wsd", "one-cycle", "plateau"};
 
 Status check_number(std::string_view name, double value) {
   if (std::isfinite(value) && value >= 0) return {};
@@ -124,7 +124,7 @@ double rate_at(const ScheduleParameters& p, std::int64_t step) {
     return p.learning_rate * share;
   }
   const std::int64_t after = step - p.warmup;
-  if (p.kind == ScheduleKind::kConstant) return p.learning_rate;
+  if (p.kind == ScheduleKind::kConstant || p.kind == ScheduleKind::kPlateau) return p.learning_rate;
   if (p.kind == ScheduleKind::kStep) return p.learning_rate * power(p.gamma, after / p.every);
 
   if (p.kind == ScheduleKind::kInverseSqrt)
@@ -171,6 +171,28 @@ Status check_fall(const ScheduleParameters& p) {
     return usage_error(fmt::format("power is {}", p.exponent),
                        fmt::format("a multiple of 0.5 from 0.5 to {}", kMaxExponent));
   return {};
+}
+
+Status check_plateau(const ScheduleParameters& p) {
+  if (p.every < 1 || p.every > kMaxWindow / p.accumulate)
+    return usage_error(fmt::format("every is {}", p.every),
+                       fmt::format("at least 1, at most {} steps", kMaxWindow));
+  if (!(p.factor > 0 && p.factor < 1))
+    return usage_error(fmt::format("factor is {}", p.factor), "above 0, below 1");
+  DGX_CHECK(check_beta("threshold", p.threshold));
+  for (const auto& [name, windows] : {std::pair("patience", p.patience), std::pair("cooldown", p.cooldown)}) {
+    if (windows < 0 || windows > kMaxWindow)
+      return usage_error(fmt::format("{} is {}", name, windows), fmt::format("0 to {}", kMaxWindow));
+  }
+  if (p.minimum >= p.learning_rate)
+    return usage_error(
+        fmt::format("minimum is {}, not below the learning rate {}", p.minimum, p.learning_rate));
+  // The first window only sets what the others are compared with.
+  const std::int64_t first_fall = p.warmup + p.every * (p.patience + 2);
+  if (first_fall < p.total_steps) return {};
+  return usage_error(fmt::format("the rate could fall after {} steps at the earliest, and there are {}",
+                                 first_fall, p.total_steps),
+                     "lower every or patience");
 }
 
 }  // namespace
@@ -236,6 +258,7 @@ Status check_schedule(const ScheduleParameters& p) {
     case ScheduleKind::kStep:
     case ScheduleKind::kInverseSqrt: return {};
     case ScheduleKind::kOneCycle: return check_one_cycle(p);
+    case ScheduleKind::kPlateau: return check_plateau(p);
     default: return check_fall(p);
   }
 }

@@ -137,7 +137,7 @@ def learning_rate(task, step):
     warmup = schedule["warmup"]
     if step < warmup:
         return rate * ((step + 1) / warmup)
-    if schedule["kind"] == "constant":
+    if schedule["kind"] in ("constant", "plateau"):
         return rate
     if schedule["kind"] == "inverse-sqrt":
         return rate / math.sqrt(step / warmup)

@@ -208,7 +208,7 @@ TEST_CASE("a log that was lost is made again in pieces") {
   std::filesystem::create_directory(files.at("run"));
   const std::vector<float> losses(200000, 0.25F);
   const NotedWrites writes;
-  must(TrainingLog::open(files.at("run"), task.body, std::ssize(losses), losses));
+  must(TrainingLog::open(files.at("run"), task.body, {}, std::ssize(losses), losses, 1));
   CHECK(writes.most < std::size_t{2} << 20);
   CHECK(must(read_file(files.at("run/log.csv"), std::size_t{1} << 30))
             .ends_with("\n200000,40000,0.25,0.1,,,\n"));

@@ -193,7 +193,9 @@ TEST_CASE("a schedule spec survives JSON") {
   for (const char* text :
        {"constant", "step:every=30,gamma=0.1", "cosine:warmup=100,min=1e-05", "linear:warmup=100", "cosine",
         "step:every=5,gamma=0.5,warmup=10", "cosine:cycles=3", "polynomial", "polynomial:power=2.5,min=0.1",
-        "inverse-sqrt:warmup=7", "wsd:warmup=1%,decay=20", "one-cycle", "one-cycle:up=1,start=0,end=0.5"}) {
+        "inverse-sqrt:warmup=7", "wsd:warmup=1%,decay=20", "one-cycle", "one-cycle:up=1,start=0,end=0.5",
+        "plateau:every=3",
+        "plateau:every=2,factor=0.5,patience=0,threshold=0,cooldown=7,min=0.01,warmup=5%"}) {
     INFO(text);
     const auto spec = schedule_of(text);
     REQUIRE(spec.ok());
@@ -250,21 +252,33 @@ TEST_CASE("a schedule spec that is wrong is refused") {
                            "one-cycle:start=inf",
                            "one-cycle:end=-1",
                            "one-cycle:warmup=3",
-                           "one-cycle:peak=1"}) {
+                           "one-cycle:peak=1",
+                           "plateau",
+                           "plateau:every=0",
+                           "plateau:every=1048577",
+                           "plateau:every=1,factor=0",
+                           "plateau:every=1,factor=1",
+                           "plateau:every=1,threshold=1",
+                           "plateau:every=1,patience=-1",
+                           "plateau:every=1,gamma=0.1"}) {
     INFO(text);
     CHECK(!schedule_of(text).ok());
   }
   // Each meaning has one text, and a number is one that a schedule can have.
-  for (const char* text : {R"({"cycles":1,"kind":"cosine","min":"0x0p0","warmup":0})",
-                           R"({"cycles":1048577,"kind":"cosine","min":"0x0p0","warmup":0})",
-                           R"({"cycles":2,"kind":"linear","min":"0x0p0","warmup":0})",
-                           R"({"kind":"polynomial","min":"0x0p0","power":"0x1.4p0","warmup":0})",
-                           R"({"kind":"polynomial","min":"0x0p0","power":"inf","warmup":0})",
-                           R"({"decay":0,"kind":"wsd","min":"0x0p0","warmup":0})",
-                           R"({"end":"0x0p0","kind":"one-cycle","start":"0x0p0","up":"0x1p1"})",
-                           R"({"end":"0x0p0","kind":"one-cycle","start":"inf","up":"0x1p-1"})",
-                           R"({"end":"0x0p0","kind":"one-cycle","start":"0x0p0","up":"0x1p-1","warmup":0})",
-                           R"({"kind":"inverse-sqrt"})"}) {
+  for (
+      const char* text :
+      {R"({"cycles":1,"kind":"cosine","min":"0x0p0","warmup":0})",
+       R"({"cycles":1048577,"kind":"cosine","min":"0x0p0","warmup":0})",
+       R"({"cycles":2,"kind":"linear","min":"0x0p0","warmup":0})",
+       R"({"kind":"polynomial","min":"0x0p0","power":"0x1.4p0","warmup":0})",
+       R"({"kind":"polynomial","min":"0x0p0","power":"inf","warmup":0})",
+       R"({"decay":0,"kind":"wsd","min":"0x0p0","warmup":0})",
+       R"({"end":"0x0p0","kind":"one-cycle","start":"0x0p0","up":"0x1p1"})",
+       R"({"end":"0x0p0","kind":"one-cycle","start":"inf","up":"0x1p-1"})",
+       R"({"end":"0x0p0","kind":"one-cycle","start":"0x0p0","up":"0x1p-1","warmup":0})",
+       R"({"cooldown":0,"every":1,"factor":"0x1p0","kind":"plateau","min":"0x0p0","patience":1,"threshold":"0x0p0","warmup":0})",
+       R"({"every":1,"factor":"0x1p-1","kind":"plateau","min":"0x0p0","patience":1,"threshold":"0x0p0","warmup":0})",
+       R"({"kind":"inverse-sqrt"})"}) {
     INFO(text);
     CHECK(!schedule_from_json(*json::parse_canonical(text), "schedule").ok());
   }
@@ -289,4 +303,9 @@ TEST_CASE("a schedule that does not fit its task is refused") {
   CHECK(!fits("one-cycle:start=0.2", 10));
   CHECK(!fits("one-cycle:end=0.2", 10));
   CHECK(!fits("polynomial:min=0.2", 10));
+  CHECK(fits("plateau:every=2,patience=1,warmup=3", 10));
+  CHECK(!fits("plateau:every=2,patience=1,warmup=4", 10));
+  CHECK(!fits("plateau:every=2,patience=1,min=0.1", 10));
+  CHECK(fits("plateau:every=1048576", std::int64_t{1} << 40));
+  CHECK(!fits("plateau:every=1048576,patience=1048576", std::int64_t{1} << 40));
 }

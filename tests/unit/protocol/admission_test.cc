@@ -67,6 +67,8 @@ TEST_CASE("A schedule that nobody can compute to its end is refused") {
   CHECK_THAT(refusal(scheduled("sgd:lr=0.1", "wsd:decay=101")), Catch::Contains("decay"));
   CHECK_THAT(refusal(scheduled("sgd:lr=0.1", "one-cycle:up=0.01")), Catch::Contains("up is"));
   CHECK_THAT(refusal(scheduled("sgd:lr=0.1", "one-cycle:start=0.2")), Catch::Contains("start"));
+  CHECK_THAT(refusal(scheduled("sgd:lr=0.1", "plateau:every=9,patience=10")), Catch::Contains("could fall"));
+  CHECK(refusal(scheduled("sgd:lr=0.1", "plateau:every=8,patience=10")).empty());
   CHECK(refusal(scheduled("sgd:lr=0.1", "constant:warmup=1000")).empty());
   // 99 steps contain at most 99 factors.
   CHECK(refusal(scheduled("sgd:lr=1", "step:every=1,gamma=2")).empty());
@@ -91,7 +93,8 @@ TEST_CASE("A schedule that is admitted is finite at every step") {
          {"constant", "constant:warmup=7", "step:every=1,gamma=1.9", "step:every=1,gamma=1.2,warmup=50",
           "step:every=1,gamma=2.4", "linear:min=0.00001,warmup=3", "cosine", "cosine:cycles=99",
           "polynomial:power=64", "polynomial:power=0.5,warmup=99", "inverse-sqrt:warmup=1", "wsd:decay=1",
-          "wsd:decay=100", "one-cycle:up=0.011", "one-cycle:up=1", "one-cycle:up=0.3333,start=0,end=0"}) {
+          "wsd:decay=100", "one-cycle:up=0.011", "one-cycle:up=1", "one-cycle:up=0.3333,start=0,end=0",
+          "plateau:every=7,warmup=3"}) {
       const Task body = scheduled(optimizer, schedule);
       if (!refusal(body).empty()) continue;
       ++admitted;

@@ -30,6 +30,9 @@ struct TrainingRecipe {
   program::OptimizerSpec optimizer;
   std::optional<double> clip_norm;  ///< bound of the gradients' global norm
   program::UpdateSpec update = {};
+  /// The task's. Only plateau is in the program, whose parameters must be valid
+  /// (program::schedule_parameters).
+  program::ScheduleSpec schedule = {};
 };
 
 /// One training step as primitives: the captured forward and backward, the loss written from the model's
@@ -38,9 +41,10 @@ struct TrainingRecipe {
 ///
 /// Inputs, in order: state entries by name, `batch NAME` by name, one `schedule` vector, constants, random
 /// inputs. Entries: `model/NAME` for parameters, buffers and large constants; `optimizer/momentum/NAME`, or
-/// `optimizer/exp_avg/NAME` and `optimizer/exp_avg_sq/NAME`; `step` (i64 []), `loss` (f32 [], the mean loss
-/// of the step's batch). Cross entropy wants y u8 or i64 and an output with a class_dimension; mse an output
-/// of y's shape, and y f32; output, which the model computes itself, one number.
+/// `optimizer/exp_avg/NAME` and `optimizer/exp_avg_sq/NAME`; `optimizer/plateau/…` of that schedule; `step`
+/// (i64 []), `loss` (f32 [], the mean loss of the step's batch). Cross entropy wants y u8 or i64 and an
+/// output with a class_dimension; mse an output of y's shape, and y f32; output, which the model computes
+/// itself, one number.
 ///
 /// kUsage, naming the op and its place: an op, option, dtype or shape without an exact lowering, or a recipe
 /// and graph that do not fit together, such as a group that takes no parameter. The result passes

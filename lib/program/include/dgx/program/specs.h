@@ -95,23 +95,28 @@ struct OptimizerSpec {
 /// `end` are learning rates. A field that the kind does not have keeps its default.
 struct ScheduleSpec {
   kernels::ScheduleKind kind = kernels::ScheduleKind::kConstant;
-  std::int64_t every = 30;  ///< step: steps between two decays
+  std::int64_t every = 30;  ///< step: steps between two decays; plateau: steps of a window, no default
   double gamma = 0.1;       ///< step: factor of a decay
   std::int64_t warmup = 0;  ///< steps of linear rise; not of one-cycle
-  double minimum = 0;       ///< cosine, linear, polynomial, wsd: the last learning rate
+  double minimum = 0;       ///< cosine, linear, polynomial, wsd: the last learning rate; plateau: the least
   std::int64_t cycles = 1;  ///< cosine: how often it falls
   double exponent = 1;      ///< polynomial: a multiple of 0.5
   std::int64_t decay = 1;   ///< wsd: steps of the fall
   double start = 0;         ///< one-cycle
   double end = 0;           ///< one-cycle
   double up = 0.3;          ///< one-cycle: the share of all steps in which the rate rises
+  double factor = 0.1;      ///< plateau: of a fall
+  double threshold = 1e-4;  ///< plateau: share of the best mean loss by which a window must be below it
+  std::int64_t patience = 10;  ///< plateau: windows that may be no better before the rate falls
+  std::int64_t cooldown = 0;   ///< plateau: windows after a fall that do not count
   bool operator==(const ScheduleSpec&) const = default;
 };
 
 /// A schedule as typed: `constant`, `step:every=30,gamma=0.1`, `cosine:cycles=4,min=0`, `linear:min=0`,
 /// `polynomial:power=2,min=0`, `inverse-sqrt:warmup=100`, `wsd:decay=10%,min=0`,
-/// `one-cycle:up=0.3,start=0.004,end=1e-6`; all but the last take `warmup=100` or `warmup=5%`. What depends
-/// on the task is still open.
+/// `one-cycle:up=0.3,start=0.004,end=1e-6`,
+/// `plateau:every=100,factor=0.1,patience=10,threshold=1e-4,cooldown=0,min=0`; all but one-cycle take
+/// `warmup=100` or `warmup=5%`. What depends on the task is still open.
 struct ScheduleText {
   ScheduleSpec spec;
   std::optional<double> warmup_percent;  ///< of the task's steps; then spec.warmup does not count

@@ -20,16 +20,21 @@ enum class ScheduleKind : std::uint8_t {
   kPolynomial,
   kInverseSqrt,
   kWsd,  ///< warm-up, stable, decay
-  kOneCycle
+  kOneCycle,
+  kPlateau  ///< as kConstant here; the step's program lowers the rate
 };
 
-/// "constant", "step", "cosine", "linear", "polynomial", "inverse-sqrt", "wsd", "one-cycle".
+/// "constant", "step", "cosine", "linear", "polynomial", "inverse-sqrt", "wsd", "one-cycle",
+/// "plateau".
 [[nodiscard]] std::string_view name_of(ScheduleKind kind);
 /// kUsage for any other name.
 [[nodiscard]] Result<ScheduleKind> schedule_kind_from_name(std::string_view name);
 
 inline constexpr std::int64_t kMaxCycles = std::int64_t{1} << 20;
 inline constexpr double kMaxExponent = 64;
+/// Most steps in a window of kPlateau, whose mean loss is a sum in binary32, and most windows of its patience
+/// and cooldown.
+inline constexpr std::int64_t kMaxWindow = std::int64_t{1} << 20;
 
 /// The rate and decay of a group of parameters, in place of the optimiser's.
 struct ScheduleGroup {
@@ -45,16 +50,20 @@ struct ScheduleParameters {
   double weight_decay = 0;
   double rate_decay = 0;  ///< Adagrad only
   ScheduleKind kind = ScheduleKind::kConstant;
-  std::int64_t every = 1;        ///< kStep: at least 1
-  double gamma = 1;              ///< kStep
-  std::int64_t warmup = 0;       ///< any kind but kOneCycle; at least 0, for kInverseSqrt 1
-  double minimum = 0;            ///< kCosine, kLinear, kPolynomial, kWsd: the rate at the end
-  std::int64_t cycles = 1;       ///< kCosine: how often it falls, 1 to kMaxCycles
-  double exponent = 1;           ///< kPolynomial: a multiple of 0.5 up to kMaxExponent
-  std::int64_t decay = 1;        ///< kWsd: steps of the fall, at least 1
-  double start = 0;              ///< kOneCycle: the first rate
-  double end = 0;                ///< kOneCycle: the last rate
-  double up = 0.3;               ///< kOneCycle: the share of all steps in which the rate rises, at most 1
+  std::int64_t every = 1;   ///< kStep, kPlateau: at least 1
+  double gamma = 1;         ///< kStep
+  std::int64_t warmup = 0;  ///< any kind but kOneCycle; at least 0, for kInverseSqrt 1
+  double minimum = 0;       ///< kCosine, kLinear, kPolynomial, kWsd: the rate at the end; kPlateau: the least
+  std::int64_t cycles = 1;  ///< kCosine: how often it falls, 1 to kMaxCycles
+  double exponent = 1;      ///< kPolynomial: a multiple of 0.5 up to kMaxExponent
+  std::int64_t decay = 1;   ///< kWsd: steps of the fall, at least 1
+  double start = 0;         ///< kOneCycle: the first rate
+  double end = 0;           ///< kOneCycle: the last rate
+  double up = 0.3;          ///< kOneCycle: the share of all steps in which the rate rises, at most 1
+  double factor = 0.1;      ///< kPlateau: of a fall, above 0, below 1
+  double threshold = 0;     ///< kPlateau: share by which a window must be better, 0 to below 1
+  std::int64_t patience = 0;     ///< kPlateau: windows without improvement that do not lower the rate
+  std::int64_t cooldown = 0;     ///< kPlateau: windows after a fall that do not count
   std::int64_t total_steps = 0;  ///< of the task; kConstant, kStep and kInverseSqrt do not need it
   std::vector<ScheduleGroup> groups = {};
   std::int64_t accumulate = 1;  ///< steps of an update, at least 1
