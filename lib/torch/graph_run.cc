@@ -60,6 +60,10 @@ class Conversion {
   }
   IValue operator()(const std::string& value) const { return value; }
   IValue operator()(const ExportedInteger& value) const {
+    // libtorch has one type for them and integers, and looks up any number in its tables.
+    for (const auto kind : {c10::TypeKind::ScalarTypeType, c10::TypeKind::LayoutType,
+                            c10::TypeKind::MemoryFormatType, c10::TypeKind::QSchemeType})
+      if (wants(kind)) throw Misfit("a number stands for an element type, a layout or a memory format");
     const std::int64_t number = names_.integer(value);
     if (wants(c10::TypeKind::TensorType)) return wrapped_number(number);
     if (wants(c10::TypeKind::FloatType)) return static_cast<double>(number);

@@ -296,6 +296,10 @@ TensorId Recorder::number(const at::Tensor& tensor, bool varies) {
 TensorId Recorder::define(const at::Tensor& tensor) { return number(tensor, true); }
 
 TensorId Recorder::define_source(AtenSource::Kind kind, std::string name, const at::Tensor& tensor) {
+  if (const auto count = element_count(tensor.sizes().vec()); !count.ok()) {
+    refusal_ = fmt::format("{}: {}", name.empty() ? "a constant" : name, count.error().message);
+    throw Refusal();
+  }
   const TensorId id = number(tensor, kind != AtenSource::Kind::kConstant);
   if (kind != AtenSource::Kind::kConstant && !known_.back().supported) {
     refusal_ = fmt::format("{} is a tensor of {}, which cannot be captured", name, known_.back().dtype);

@@ -11,6 +11,7 @@
 #include <torch/csrc/jit/passes/inliner.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -180,8 +181,29 @@ bool is_lowered(std::string name) {
   return lowering::has_lowering(name) || is_decomposed(name);
 }
 
+/// True for operators that are not for models: those that libtorch's own functions call with arguments which
+/// they have checked, and which crash with others; and those that change what is trained.
+bool is_internal(std::string_view name) {
+  constexpr std::array kPublic = {"_weight_norm",
+                                  "_scaled_dot_product_attention_math",
+                                  "_pad_circular",
+                                  "_pad_enum",
+                                  "_batch_norm_impl_index",
+                                  "_convolution_mode",
+                                  "_cast_Float",
+                                  "_cast_Long",
+                                  "_shape_as_tensor"};
+  constexpr std::array kChangeTraining = {"requires_grad_", "set_data", "retain_grad"};
+  name.remove_prefix(std::min(name.find("::") + 2, name.size()));
+  if (std::ranges::find(kChangeTraining, name) != kChangeTraining.end()) return true;
+  if (name.starts_with("quantized_") || name.starts_with("fbgemm_")) return true;
+  return name.starts_with('_') && !name.starts_with("__") &&
+         std::ranges::find(kPublic, name) == kPublic.end();
+}
+
 bool is_made_of_others(const c10::OperatorHandle& op) {
-  return op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
+  return op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd) &&
+         !is_internal(op.schema().name());
 }
 
 /// True for operators whose result or its shape depends on numbers: the recorder refuses them with that
