@@ -57,6 +57,7 @@ struct Passphrase {
     command.flag("--remove", remove, "leave the key without a passphrase");
     command.at_most_one({"--new-passphrase-file", "--remove"});
     command.option("--output,-o", "NEW.pem", options.output, "write the key to this file, and leave KEY.pem");
+    command.writes({"--output"});
   }
   Result<cli::Verdict> run(cli::Out& out) const {
     jobs::ChangePassphrase all = options;

@@ -105,14 +105,22 @@ Status check_rules(const Command& command) {
   return {};
 }
 
-/// Refuses an output that is an input, too: with --force it would be destroyed.
+/// True if the value of an option names this file: "FILE", or "NAME=FILE".
+bool names_file(const std::string& value, const std::string& path) {
+  const std::size_t equals = value.find('=');
+  return is_same_file(path, value) ||
+         (equals != std::string::npos && is_same_file(path, value.substr(equals + 1)));
+}
+
+/// Refuses an output that is an input, too: with --force it would be destroyed. Files that the environment
+/// names are inputs like others.
 Status check_outputs(const Command& command) {
   for (const OptionRow& output : command.rows()) {
     for (const OptionRow& input : command.rows()) {
       if (!output.writes || input.writes || !input.takes_file()) continue;
       for (const std::string& path : output.values) {
         for (const std::string& read : input.values) {
-          if (is_same_file(path, read))
+          if (names_file(read, path))
             return usage_error(
                 fmt::format("{} {} is {}, which the command reads", output.names.back(), path, input.title()),
                 "name another file");
@@ -132,6 +140,7 @@ Status take_environment(Command& command) {
     Status stored = row.store({value});
     if (!stored.ok()) return within(row.variable, std::move(stored).error());
     row.by_environment = true;
+    row.values = {value};
   }
   return {};
 }

@@ -94,8 +94,14 @@ def test_inputs_are_kept():
     os.symlink("small.json", "soft.json")
     for name in ("small.json", "./small.json", "hard.json", "soft.json"):
         refused(USAGE, "is TASK.json, which the command reads", "dgx-profile", "small.json", "--data", "small.h5", "--key", "stranger.pem", "--force", "-o", name)
+    os.environ["DGX_KEY"] = "stranger.pem"
+    refused(USAGE, "is --key, which the command reads", "dgx-verify", "small.json", "p.json", "--from", "run", "--data", "small.h5", "--all", "--force", "-o", "stranger.pem")
+    del os.environ["DGX_KEY"]
+    write("words", b"a passphrase\n")
     for words, what in (
             (["dgx-pack", "idx", "--images", "x.idx", "--labels", "y.idx", "--force", "-o", "y.idx"], "--labels"),
+            (["dgx-pack", "npy", "--x", "x.idx", "--field", "mask=y.idx", "--force", "-o", "y.idx"], "--field"),
+            (["dgx-key", "passphrase", "stranger.pem", "--new-passphrase-file", "words", "--force", "-o", "words"], "--new-passphrase-file"),
             (["dgx-pack", "idx", "--images", "x.idx", "--labels", "y.idx", "--force", "-o", "new.h5", "--split", "0.5", "--rest", "x.idx"], "--images"),
             (["dgx-verify", "small.json", "p.json", "--from", "run", "--data", "small.h5", "--all", "--key", "stranger.pem", "--force", "-o", "stranger.pem"], "--key"),
             (["dgx-settle", "append", "small.json", "none.json", "--key", "stranger.pem", "--force", "-o", "small.json"], "LEDGER.jsonl"),
