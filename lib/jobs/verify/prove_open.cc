@@ -52,6 +52,10 @@ Status write_sample(AtomicFile target, const JobContext& context, const ProofFil
     if (context.stop.requested()) return Error{ErrorCode::kInterrupted, "stopped; nothing was written", {}};
     DGX_TRY(const State state, starts.start(segment, executor, context.stop));
     DGX_TRY(const auto digests, bundle::digests_of(state, constants, context.threads));
+    // Its constants are the run's: those that its last checkpoint names.
+    if (digests.state != proof.states[static_cast<std::size_t>(segment)])
+      return malformed(fmt::format("the start state of segment {} is not the one that was proved", segment),
+                       "has a checkpoint or a constant entry of the run been replaced?");
     DGX_TRY(auto path, merkle::inclusion_path(leaves, static_cast<std::uint64_t>(segment)));
     DGX_CHECK(writer.add({segment, proof.states[static_cast<std::size_t>(segment)], std::move(path)}, state,
                          digests));
