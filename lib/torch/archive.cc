@@ -3,12 +3,14 @@
 #include <ATen/ATen.h>
 #include <caffe2/serialize/inline_container.h>
 #include <fmt/format.h>
+#include <zip.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <tuple>
@@ -43,9 +45,6 @@ std::optional<std::vector<std::int64_t>> plain(const std::vector<ExportedInteger
 
 using Stored = Archive::Stored;
 
-/// The most bytes of a tensor that repeats its numbers (a stride of 0): it may be larger than its file.
-constexpr std::int64_t kMaxRepeatedBytes = std::int64_t{64} << 20;
-
 /// The form of a stored tensor, checked: sizes, strides and offset are not negative, and its elements and the
 /// memory that they span are counted without overflow.
 Result<Stored> checked(const ExportedForm& form) {
@@ -69,9 +68,9 @@ Result<Stored> checked(const ExportedForm& form) {
   const auto width = static_cast<std::int64_t>(c10::elementSize(out.type));
   const auto bytes = count ? checked_mul(*count, width) : std::nullopt;
   if (!end || !bytes || !checked_mul(*end, width)) return malformed("its sizes and strides overflow");
-  if (*count > *end && *bytes > kMaxRepeatedBytes) {
+  if (*count > *end && *bytes > Archive::kMaxRepeatedBytes) {
     return malformed(fmt::format("it repeats {} numbers to {} bytes, at most {} are made", *end, *bytes,
-                                 kMaxRepeatedBytes));
+                                 Archive::kMaxRepeatedBytes));
   }
   out.end = *end;
   return out;
@@ -87,6 +86,38 @@ bool is_older(const std::string& path) {
   return start.ends_with(kName);
 }
 
+/// Refuses a zip with compressed members that are large when unpacked, and one with members of two sizes.
+/// libtorch's reader unpacks some members as it opens the file, whatever their size. What is no zip passes:
+/// the reader says so.
+Status check_unpacked(const std::string& path) {
+  constexpr std::uint64_t kMostBytes = std::uint64_t{256} << 20;
+  int code = 0;
+  const std::unique_ptr<zip_t, decltype(&zip_discard)> zip(zip_open(path.c_str(), ZIP_RDONLY, &code),
+                                                           &zip_discard);
+  if (zip == nullptr) {
+    const bool is_zip = code != ZIP_ER_NOZIP && code != ZIP_ER_OPEN && code != ZIP_ER_READ;
+    return is_zip && code != ZIP_ER_NOENT ? malformed(path + ": the zip's directory is damaged") : Status();
+  }
+  std::uint64_t unpacked = 0;
+  const zip_int64_t count = zip_get_num_entries(zip.get(), 0);
+  for (zip_int64_t n = 0; n < count; ++n) {
+    zip_stat_t info;
+    zip_stat_init(&info);
+    constexpr zip_uint64_t kNeeded = ZIP_STAT_SIZE | ZIP_STAT_COMP_SIZE | ZIP_STAT_COMP_METHOD;
+    const bool is_known = zip_stat_index(zip.get(), static_cast<zip_uint64_t>(n), 0, &info) == 0 &&
+                          (info.valid & kNeeded) == kNeeded;
+    const bool is_stored = is_known && info.comp_method == ZIP_CM_STORE;
+    if (!is_known || (is_stored && info.comp_size != info.size))
+      return malformed(fmt::format("{}: member {} does not state its size", path, n));
+    if (is_stored) continue;
+    unpacked = info.size > kMostBytes ? kMostBytes + 1 : unpacked + info.size;
+    if (unpacked > kMostBytes)
+      return malformed(fmt::format("{}: compressed members unpack to more than {} bytes", path, kMostBytes),
+                       "save the model again: torch's own archives have little that is compressed");
+  }
+  return {};
+}
+
 }  // namespace
 
 std::optional<at::ScalarType> scalar_type_named(std::string_view name) {
@@ -97,7 +128,8 @@ std::optional<at::ScalarType> scalar_type_named(std::string_view name) {
   return std::nullopt;
 }
 
-bool Archive::is_exported(const std::string& path) {
+Result<bool> Archive::is_exported(const std::string& path) {
+  DGX_CHECK(check_unpacked(path));
   return is_older(path) || PyTorchStreamReader(path).hasRecord("archive_format");
 }
 

@@ -32,7 +32,8 @@ class Archive {
  public:
   /// True if the zip at `path` is of torch.export, false if it is something else. Throws libtorch's
   /// exceptions if it is no zip.
-  [[nodiscard]] static bool is_exported(const std::string& path);
+  /// Before libtorch opens it, kMalformed, with the path, if members are unpacked to more than 256 MiB.
+  [[nodiscard]] static Result<bool> is_exported(const std::string& path);
 
   /// Opens an archive. kMalformed or kUsage, without the path, for an archive of another version or byte
   /// order, without a program, with several, or of compiled code.
@@ -56,6 +57,10 @@ class Archive {
     /// True if both have a byte in common.
     [[nodiscard]] bool overlaps(const Stored& other) const;
   };
+  /// The most bytes of tensors that repeat their numbers (a stride of 0), one and all: they may be larger
+  /// than the archive.
+  static constexpr std::int64_t kMaxRepeatedBytes = std::int64_t{64} << 20;
+
   /// The place of a parameter, buffer or constant that the program names. Tied weights have the same.
   /// kMalformed, kUsage.
   [[nodiscard]] Result<Stored> find(const lowering::ExportedInput& input) const;

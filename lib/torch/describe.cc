@@ -114,7 +114,8 @@ Result<ModelArchive> describe(const std::string& path) {
 }  // namespace
 
 Result<ModelArchive> describe_exported(const std::string& path) {
-  if (!Archive::is_exported(path)) {
+  DGX_TRY(const bool is_exported, Archive::is_exported(path));
+  if (!is_exported) {
     DGX_CHECK(vet_archive(path));
     return malformed(path + ": is a TorchScript file, of which nothing is shown",
                      "dgx-submit takes it; of models, archives of torch.export are shown");

@@ -104,6 +104,7 @@ Status add_sources(const Archive& archive, const CaptureRequest& request, Model&
   }
   DGX_TRY(const auto sources, sources_of(archive));
   std::vector<at::Tensor> tensors;
+  std::int64_t repeated_bytes = 0;
   for (const Source& source : sources) {
     const ExportedInput& input = *source.input;
     if (source.first < tensors.size()) {
@@ -111,6 +112,11 @@ Status add_sources(const Archive& archive, const CaptureRequest& request, Model&
       model.tied.push_back({input.title, sources[source.first].input->title});
     } else {
       DGX_TRY(const at::Tensor numbers, archive.read(source.place));
+      if (numbers.numel() > source.place.end) repeated_bytes += static_cast<std::int64_t>(numbers.nbytes());
+      if (repeated_bytes > Archive::kMaxRepeatedBytes)
+        return malformed(
+            fmt::format("{}: with this tensor, numbers are repeated to {} bytes, at most {} are made",
+                        printable(input.title), repeated_bytes, Archive::kMaxRepeatedBytes));
       const bool is_parameter = input.kind == Kind::kParameter;
       // In evaluation all float parameters count as trained (models.cc, ModuleWrapper).
       const bool trained =

@@ -203,7 +203,8 @@ Result<Model> load_file(const lowering::CaptureRequest& request) {
     return Error{ErrorCode::kMissing, fmt::format("model '{}': no such file", request.model),
                  "a built-in model is written mlp:784-256-10, resnet20 or gpt:layers=6"};
   }
-  return Archive::is_exported(request.model) ? load_exported(request) : load_torchscript(request);
+  DGX_TRY(const bool is_exported, Archive::is_exported(request.model));
+  return is_exported ? load_exported(request) : load_torchscript(request);
 }
 
 Result<Model> make_built_in(const lowering::CaptureRequest& request) {

@@ -107,6 +107,14 @@ def refused(buyer, accept):
         b = net.parameter("b", numpy.ones(20, "f4"), file=net.lists["weights"]["a"]["path_name"], sizes=[10], **layout)
         return net, (net.call("add.Tensor", self=net.call("add.Tensor", self=y, other=a), other=b),)
 
+    def repeats():
+        """Sixteen weights that each repeat one number to 16 MiB."""
+        net, y = relu_net()
+        for n in range(16):
+            weight = net.parameter(f"r{n}", numpy.ones(1, "f4"), trained=False, sizes=[2048, 2048], strides=[0, 0])
+            y = net.call("add.Tensor", self=y, other=net.call("sum.default", self=weight))
+        return net, (y,)
+
     def changed_constant():
         net, y = relu_net()
         constant = net.constant("steps", numpy.ones(10, "f4"))
@@ -151,6 +159,8 @@ def refused(buyer, accept):
         ("a symbolic weight", edited(list_edit(sizes=[{"as_expr": {"expr_str": "s0"}}, {"as_int": 784}])), 65, "no form of a tensor"),
         ("float8", edited(list_edit(dtype=29)), 2, "element type 29"),
         ("a sparse weight", edited(list_edit(layout=1)), 2, "is a sparse tensor"),
+        ("many repeats", repeats(), 65, "numbers are repeated to"),
+        ("a bomb", zipped([("version", b"1" * (300 << 20)), *honest()], zipfile.ZIP_DEFLATED), 65, "unpack to more than 268435456 bytes"),
         ("no list", edited(lambda m: m.update({"data/weights/model_weights_config.json": b"[]"})), 65, "expected an object, found array"),
         ("broken JSON", edited(lambda m: m.update({"models/model.json": m["models/model.json"][:-9]})), 65, "json: "),
         ("deep JSON", edited(lambda m: m.update({"models/model.json": b"[" * 100000})), 65, "deeper than 64"),
