@@ -32,7 +32,7 @@ THIRD_PARTY = {
     "zlib": ["bundle"],
     "jpeglib": ["bundle"],
     "png": ["bundle"],
-    "zip.": ["bundle"],
+    "zip.": ["bundle", "torch"],
     "torch/": ["torch"],
     "ATen/": ["torch"],
     "c10/": ["torch"],

@@ -172,6 +172,8 @@ Result<NewKeyResult> new_key(const NewKey& options, Clobber clobber) {
     if (!crypto::is_encrypted_key(text.text()))
       return unfit(out.secret_path, "is there already, and is not encrypted");
   }
+  // Claimed first, so that no private key is made or replaced whose public key has no place.
+  DGX_TRY(Output public_file, Output::claim(out.public_path, clobber));
   auto key = begun ? read_key({out.secret_path, options.passphrase.file}) : crypto::SecretKey::generate();
   if (begun && !key.ok() && key.error().code == ErrorCode::kMalformed) return exists_already(out.secret_path);
   if (!key.ok()) return std::move(key).error();
@@ -179,7 +181,7 @@ Result<NewKeyResult> new_key(const NewKey& options, Clobber clobber) {
     DGX_TRY(const auto passphrase, new_passphrase(options.passphrase, out.secret_path, "--passphrase-file"));
     DGX_CHECK(crypto::write_secret_key(out.secret_path, *key, view_of(passphrase), clobber));
   }
-  DGX_CHECK(crypto::write_public_key(out.public_path, key->public_key(), clobber));
+  DGX_CHECK(public_file.write(crypto::public_key_pem(key->public_key())));
   out.key_id = crypto::key_id(key->public_key());
   return out;
 }
@@ -187,6 +189,9 @@ Result<NewKeyResult> new_key(const NewKey& options, Clobber clobber) {
 Result<ChangePassphraseResult> change_passphrase(const ChangePassphrase& options, Clobber clobber) {
   if (options.output && clobber == Clobber::kRefuse && exists(*options.output))
     return exists_already(*options.output);
+  if (options.passphrase.file && is_same_file(*options.passphrase.file, options.key.path))
+    return usage_error(options.key.path + " is the key itself, whose first line everybody knows",
+                       "name a file with a passphrase");
   DGX_TRY(const crypto::SecretBytes text, read_text(options.key.path));
   const bool is_openssh = crypto::is_openssh_private_key(text.text());
   DGX_TRY(const std::string place,
