@@ -67,16 +67,21 @@ class Archive {
  private:
   Archive(zip_t* zip, std::uint64_t bytes) : zip_(zip), bytes_(bytes) {}
 
-  /// The number of a member. Of two with one name, NumPy would read the last and libzip the first.
+  /// The number of a member, NAME.npy. Of two with one name NumPy would read the last and libzip the first;
+  /// and a member NAME is the same array to NumPy.
   [[nodiscard]] Result<std::uint64_t> find(std::string_view name) const {
+    constexpr std::string_view kEnding = ".npy";
+    const std::string_view array = name.substr(0, name.size() - kEnding.size());
     std::optional<std::uint64_t> found;
+    bool is_seen = false;
     std::string names;
     const auto count = static_cast<zip_uint64_t>(std::max<zip_int64_t>(zip_get_num_entries(zip_, 0), 0));
     for (zip_uint64_t i = 0; i < count; ++i) {
       const char* const text = zip_get_name(zip_, i, 0);
       std::string_view word = text == nullptr ? "" : text;
-      if (word == name && std::exchange(found, i)) return malformed("is in the archive twice");
-      if (word.ends_with(".npy")) word.remove_suffix(4);
+      if (word == name) found = i;
+      if (word.ends_with(kEnding)) word.remove_suffix(kEnding.size());
+      if (word == array && std::exchange(is_seen, true)) return malformed("is in the archive twice");
       if (names.size() < kMaxListed) names += (names.empty() ? "" : ", ") + std::string(word);
     }
     if (found) return *found;

@@ -73,6 +73,9 @@ open("locked.npz", "wb").write(locked)
 with zipfile.ZipFile("twice.npz", "w") as archive:
     for name in ("x", "y", "x"):
         archive.writestr(name + ".npy", npy(X.astype("f4")))
+with zipfile.ZipFile("both.npz", "w") as archive:  # NumPy reads the member without an ending
+    for name in ("x.npy", "y.npy", "x"):
+        archive.writestr(name, npy(X.astype("f4")))
 with zipfile.ZipFile("lzma.npz", "w", zipfile.ZIP_LZMA) as archive:
     archive.writestr("x.npy", npy(X.astype("f4")))
 with zipfile.ZipFile("zip64.npz", "w") as archive:
