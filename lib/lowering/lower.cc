@@ -118,7 +118,10 @@ Result<TensorForm> source_form(LoweringState& state, const AtenSource& source) {
     if (tensor.count() == 1) return splat_form(tensor.dtype(), tensor.shape(), number_at(tensor, 0));
     if (tensor.count() <= kMaxInlineNumbers) return inline_constant(state.builder, tensor);
   }
-  const ValueIndex value = state.builder.state("model/" + source.name, tensor.dtype(), tensor.shape());
+  const std::string entry_name = "model/" + source.name;
+  if (Status named = program::check_entry_name(entry_name); !named.ok())
+    return usage_error("model: " + named.error().message, "give the parameter another name");
+  const ValueIndex value = state.builder.state(entry_name, tensor.dtype(), tensor.shape());
   const TensorForm entry = value_form(value, tensor.dtype(), tensor.shape());
   if (!has_infinity(tensor)) return entry;
   if (changes(state.graph, source))

@@ -176,20 +176,6 @@ Status take_once(Inputs& inputs, const std::string& source) {
   return malformed(fmt::format("src: a second '{}'", source));
 }
 
-/// Checks the parts of an entry's name: a bundle has a group for each (dgx-bundle(5), "Names").
-Status check_entry_name(std::string_view name) {
-  std::size_t parts = 0;
-  for (std::size_t begin = 0; begin <= name.size(); ++parts) {
-    const std::size_t end = std::min(name.find('/', begin), name.size());
-    const std::string_view part = name.substr(begin, end - begin);
-    if (part.empty() || part == "." || part == "..")
-      return malformed(fmt::format("src: state entry '{}' has an empty, \".\" or \"..\" part", name));
-    begin = end + 1;
-  }
-  if (parts <= kMaxNameParts) return {};
-  return malformed(fmt::format("src: state entry '{}' has more than {} parts", name, kMaxNameParts));
-}
-
 /// Checks that no entry has the name of another one's group. Names that begin with NAME/ follow each other in
 /// byte order, so one look-up finds them.
 Status check_nesting(const std::set<std::string>& entries) {
@@ -212,7 +198,7 @@ Status check_state_input(const Primitive& line, Inputs& inputs) {
     return malformed("src: state step must be i64 []");
   if (is_loss && (line.dtype != DType::kF32 || !line.shape.empty()))
     return malformed("src: state loss must be f32 []");
-  DGX_CHECK(check_entry_name(name));
+  if (Status named = check_entry_name(name); !named.ok()) return malformed("src: " + named.error().message);
   if (line.next.has_value() != (inputs.role == ProgramRole::kTraining)) {
     return malformed(line.next ? "next: an evaluation program changes no state" : "next: is missing");
   }
@@ -328,6 +314,19 @@ Status check_counter(const Program& program) {
 }
 
 }  // namespace
+
+Status check_entry_name(std::string_view name) {
+  std::size_t parts = 0;
+  for (std::size_t begin = 0; begin <= name.size(); ++parts) {
+    const std::size_t end = std::min(name.find('/', begin), name.size());
+    const std::string_view part = name.substr(begin, end - begin);
+    if (part.empty() || part == "." || part == "..")
+      return malformed(fmt::format("state entry '{}' has an empty, \".\" or \"..\" part", name));
+    begin = end + 1;
+  }
+  if (parts <= kMaxNameParts) return {};
+  return malformed(fmt::format("state entry '{}' has more than {} parts", name, kMaxNameParts));
+}
 
 Status check_program(const Program& program, ProgramRole role) {
   const auto& lines = program.values;

@@ -115,6 +115,11 @@ def refused(buyer, accept):
             y = net.call("add.Tensor", self=y, other=net.call("sum.default", self=weight))
         return net, (y,)
 
+    def named(title):
+        net, y = relu_net()
+        weight = net.parameter(title, numpy.ones(10, "f4"))
+        return net, (net.call("add.Tensor", self=y, other=weight),)
+
     def changed_constant():
         net, y = relu_net()
         constant = net.constant("steps", numpy.ones(10, "f4"))
@@ -159,6 +164,8 @@ def refused(buyer, accept):
         ("a symbolic weight", edited(list_edit(sizes=[{"as_expr": {"expr_str": "s0"}}, {"as_int": 784}])), 65, "no form of a tensor"),
         ("float8", edited(list_edit(dtype=29)), 2, "element type 29"),
         ("a sparse weight", edited(list_edit(layout=1)), 2, "is a sparse tensor"),
+        ("a weight of no name", named(""), 2, "has an empty, "),
+        ("a weight of an odd name", named("a//b"), 2, "state entry 'model/a//b' has an empty"),
         ("many repeats", repeats(), 65, "numbers are repeated to"),
         ("a bomb", zipped([("version", b"1" * (300 << 20)), *honest()], zipfile.ZIP_DEFLATED), 65, "unpack to more than 268435456 bytes"),
         ("no list", edited(lambda m: m.update({"data/weights/model_weights_config.json": b"[]"})), 65, "expected an object, found array"),

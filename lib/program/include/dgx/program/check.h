@@ -1,5 +1,7 @@
 #pragma once
 
+#include <string_view>
+
 #include "dgx/core/result.h"
 #include "dgx/program/program.h"
 
@@ -39,5 +41,9 @@ enum class ProgramRole {
 /// that a bundle can hold, a `next` of the same type and shape, and for `step` a `next` that adds one.
 /// kMalformed, naming line and field. Cost: linear in the text.
 [[nodiscard]] Status check_program(const Program& program, ProgramRole role = ProgramRole::kTraining);
+
+/// Checks the parts of a state entry's name: a bundle has a group for each (dgx-bundle(5), "Names").
+/// kMalformed.
+[[nodiscard]] Status check_entry_name(std::string_view name);
 
 }  // namespace dgx::program
