@@ -184,19 +184,24 @@ bool is_lowered(std::string name) {
 /// True for operators that are not for models: those that libtorch's own functions call with arguments which
 /// they have checked, and which crash with others; and those that change what is trained.
 bool is_internal(std::string_view name) {
-  constexpr std::array kPublic = {"_weight_norm",
-                                  "_scaled_dot_product_attention_math",
-                                  "_pad_circular",
-                                  "_pad_enum",
-                                  "_batch_norm_impl_index",
-                                  "_convolution_mode",
+  constexpr std::array kPublic = {"_batch_norm_impl_index",
                                   "_cast_Float",
                                   "_cast_Long",
-                                  "_shape_as_tensor"};
+                                  "_convolution",
+                                  "_convolution_mode",
+                                  "_dim_arange",
+                                  "_fused_rms_norm",
+                                  "_pad_circular",
+                                  "_pad_enum",
+                                  "_reshape_from_tensor",
+                                  "_scaled_dot_product_attention_math",
+                                  "_shape_as_tensor",
+                                  "_weight_norm"};
   constexpr std::array kChangeTraining = {"requires_grad_", "set_data", "retain_grad"};
   name.remove_prefix(std::min(name.find("::") + 2, name.size()));
   if (std::ranges::find(kChangeTraining, name) != kChangeTraining.end()) return true;
   if (name.starts_with("quantized_") || name.starts_with("fbgemm_")) return true;
+  if (name.starts_with("_upsample_")) return false;  // of interpolate(), whatever its mode
   return name.starts_with('_') && !name.starts_with("__") &&
          std::ranges::find(kPublic, name) == kPublic.end();
 }
