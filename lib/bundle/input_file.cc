@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "dgx/core/inputs.h"
+
 namespace dgx::bundle {
 
 Error system_error(std::string_view doing, int reason) {
@@ -22,6 +24,7 @@ Result<InputFile> InputFile::open(const std::string& path) {
   if (descriptor < 0 && (errno == ENOENT || errno == ENOTDIR))
     return Error{ErrorCode::kMissing, "does not exist", {}};
   if (descriptor < 0) return system_error("open", errno);
+  note_input(descriptor);
   struct stat info {};
   if (::fstat(descriptor, &info) == 0 && S_ISREG(info.st_mode))
     return InputFile(descriptor, static_cast<std::uint64_t>(info.st_size));

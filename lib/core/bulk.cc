@@ -13,6 +13,7 @@
 #include <cstring>
 
 #include "dgx/core/files.h"
+#include "dgx/core/inputs.h"
 
 namespace dgx {
 namespace {
@@ -109,6 +110,7 @@ Result<BulkTensor> BulkTensor::open(const std::string& path, std::uint64_t max_b
   }
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) return Error{ErrorCode::kIo, errno_error(path, "open").message, {}};
+  note_input(file);
   if (::fstat(file, &info) != 0 || static_cast<std::uint64_t>(info.st_size) != size) {
     ::close(file);
     return Error{ErrorCode::kIo, path + ": changes while it is read", {}};

@@ -16,6 +16,7 @@
 #include <thread>
 
 #include "dgx/core/file_system.h"
+#include "dgx/core/inputs.h"
 
 namespace dgx {
 namespace {
@@ -70,6 +71,12 @@ Error input_error(const std::string& path) {
 
 Error exists_error(const std::string& path) {
   return {ErrorCode::kCannotCreate, fmt::format("{}: already exists", path), "use --force to replace it"};
+}
+
+/// Refuses to replace a file that this process has read.
+Status check_unread(const std::string& path, Clobber clobber) {
+  if (clobber != Clobber::kForce || !is_input(path)) return {};
+  return usage_error(path + ": is a file that the command reads, and is not replaced", "name another file");
 }
 
 /// True for pipes, terminals and devices. They are written directly: there is nothing to replace, and a
@@ -227,6 +234,7 @@ Result<std::string> read_file(const std::string& path, std::size_t max_bytes) {
   if (path == "-") return read_all(STDIN_FILENO, "standard input", max_bytes);
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file.valid()) return input_error(path);
+  note_input(file.get());
   return read_all(file.get(), path, max_bytes);
 }
 
@@ -235,6 +243,7 @@ Result<std::string> read_start(const std::string& path, std::size_t most_bytes) 
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   if (!file.valid()) return input_error(path);
   if (::fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode)) return malformed(path + ": is not a file");
+  note_input(file.get());
   std::string out(std::min(most_bytes, static_cast<std::size_t>(info.st_size)), '\0');
   std::size_t used = 0;
   while (used < out.size()) {
@@ -254,6 +263,7 @@ Result<AtomicFile> AtomicFile::create(const std::string& target, Clobber clobber
     return Error{ErrorCode::kCannotCreate, fmt::format("{}: cannot create: no file name", target), {}};
   }
   if (clobber == Clobber::kRefuse && exists(target)) return exists_error(target);
+  DGX_CHECK(check_unread(target, clobber));
   if (is_stream(target))
     return Error{ErrorCode::kCannotCreate, target + ": cannot create: is a device or pipe", "name a file"};
   if (is_folder(target)) {
@@ -280,7 +290,8 @@ AtomicFile::~AtomicFile() {
 
 Status AtomicFile::commit() {
   DGX_CHECK(sync_file(temporary_));
-  if (clobber_ != Clobber::kReplace) {
+  DGX_CHECK(check_unread(target_, clobber_));
+  if (clobber_ != Clobber::kReplace && clobber_ != Clobber::kForce) {
     DGX_CHECK(rename_no_replace(temporary_, target_));
   } else if (file_system().rename(temporary_.c_str(), target_.c_str()) != 0) {
     return creation_error(target_);
@@ -301,6 +312,8 @@ Result<Output> Output::claim(const std::string& path, Clobber clobber, unsigned 
   DGX_TRY(AtomicFile file, AtomicFile::create(path, clobber, mode));
   return Output(path, clobber, std::move(file));
 }
+
+Status Output::check() const { return file_ ? check_unread(path_, clobber_) : Status(); }
 
 Status Output::write(std::string_view content) {
   if (!file_) return write_stream(path_, content);

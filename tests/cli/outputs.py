@@ -5,6 +5,7 @@ Inputs that are not there show it: a program that read one, or computed anything
 
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -112,6 +113,36 @@ def test_inputs_are_kept():
     os.remove("soft.json")
 
 
+def test_found_inputs_are_kept():
+    """Nor a file that the program found for itself: in a folder, or beside another file. An old output there is replaced."""
+    os.mkdir("all")
+    check(call("dgx-key", "new", "challenger").returncode == DONE, "no second key")
+    for name in ("small.json", "small.program.jsonl", "small.eval.jsonl", "small.h5"):
+        shutil.copy(name, "all")
+    for words in (["dgx-train", "all", "--quiet"], ["dgx-prove", "all", "--key", "stranger.pem"],
+                  ["dgx-verify", "all", "--all", "--key", "stranger.pem"]):
+        done = call(*words)
+        check(done.returncode == DONE, f"{' '.join(words)}: exit {done.returncode}: {done.stderr}")
+    task, proof, kept = "all/small.json", "all/proof.json", "is a file that the command reads"
+    for output in (task, "all/run/index.h5"):
+        refused(USAGE, kept, "dgx-prove", "all", "--key", "stranger.pem", "--force", "-o", output)
+    for output in (task, proof, "all/small.h5", "all/run/index.h5", "all/small.program.jsonl", "all/proof.states"):
+        refused(USAGE, kept, "dgx-verify", "all", "--all", "--key", "stranger.pem", "--force", "-o", output)
+    refused(USAGE, kept, "dgx-profile", task, "--data", "all/small.h5", "--key", "stranger.pem", "--force", "-o", "all/small.program.jsonl")
+    refused(USAGE, kept, "dgx-bisect", "open", task, proof, "--against", "all/verdict.json", "--from", "all/run", "--data", "all/small.h5", "--key",
+            "challenger.pem", "--force", "-o", "all/verdict.rows.jsonl")
+    refused(USAGE, kept, "dgx-bisect", "trace", task, "--from", "all/run", "--segment", "1", "--data", "all/small.h5", "--force", "-o", "all/run/index.h5")
+    refused(USAGE, kept, "dgx-inspect", "export", "all/run", "--force", "-o", "all/run/index.h5")
+    refused(USAGE, kept, "dgx-inspect", "plot", "all/run", "--force", "-o", "all/run/log.csv")
+    for words in (["dgx-prove", "all", "--key", "stranger.pem"], ["dgx-verify", "all", "--all", "--key", "stranger.pem"]):
+        refused(CANNOT_CREATE, "already exists", *words)
+        done = call(*words, "--force")
+        check(done.returncode == DONE, f"{' '.join(words)} --force: exit {done.returncode}: {done.stderr}")
+    shutil.rmtree("all")
+    os.remove("challenger.pem")
+    os.remove("challenger.pub.pem")
+
+
 @contextlib.contextmanager
 def waiting(output, pipe):
     """A program that has claimed its output and waits for its input."""
@@ -155,4 +186,4 @@ def test_two_writers():
     os.remove("new.json")
 
 
-run_tests(test_bad_places, test_good_places, test_streams, test_inputs_are_kept, test_signals, test_two_writers)
+run_tests(test_bad_places, test_good_places, test_streams, test_inputs_are_kept, test_found_inputs_are_kept, test_signals, test_two_writers)

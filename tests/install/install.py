@@ -157,7 +157,7 @@ def check_library(build, folder):
     needs.modules("numpy")
     prefix = install(build, folder, "--component", "dev")
     problems = missing_headers(prefix) + unreadable(prefix)
-    run("cmake", "-S", SOURCE / "examples/library", "-B", folder / "check", f"-DCMAKE_PREFIX_PATH={prefix}", "-DCMAKE_CXX_FLAGS=-O1 -Wall -Werror")
+    run("cmake", "-G", "Ninja", "-S", SOURCE / "examples/library", "-B", folder / "check", f"-DCMAKE_PREFIX_PATH={prefix}", "-DCMAKE_CXX_FLAGS=-O1 -Wall -Werror")
     run("cmake", "--build", folder / "check")
     options = at(folder, build)
     run("sh", SOURCE / "tests/cli/tiny_task.sh", "1000000", **options)

@@ -82,7 +82,7 @@ Result<Bound> divergence_of(SegmentReplay& party) {
 }
 
 /// kInconclusive for a defender whose replay does not give what they signed: the numbers they post would
-/// convict them. With Clobber::kReplace only a warning.
+/// convict them. With Clobber::kForce only a warning.
 Status check_bound(const Game& game, SegmentReplay& party, const MoveOptions& options,
                    const JobContext& context) {
   if (game.stage<protocol::ShowRow>()) return {};
@@ -94,7 +94,7 @@ Status check_bound(const Game& game, SegmentReplay& party, const MoveOptions& op
   const std::string why =
       fmt::format("{}: a replay gives {} as {}, but this side signed {}: the game would be lost",
                   options.from, bound.what, bound.here, bound.signed_for);
-  if (context.clobber == Clobber::kReplace) return context.progress.warning(why), Status();
+  if (context.clobber == Clobber::kForce) return context.progress.warning(why), Status();
   return Error{ErrorCode::kInconclusive, why, hint_for(game, options)};
 }
 

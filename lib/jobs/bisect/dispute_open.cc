@@ -53,9 +53,9 @@ Status check_segment(const ProofFiles& proof, std::int64_t segment) {
       fmt::format("--segment {}: the proof has segments 0 to {}", segment, proof.segments.count() - 1));
 }
 
-/// Refuses a challenge that the replay does not support; with Clobber::kReplace only warns.
+/// Refuses a challenge that the replay does not support; with Clobber::kForce only warns.
 Status unfounded(const JobContext& context, const std::string& why) {
-  if (context.clobber == Clobber::kReplace) return context.progress.warning(why), Status();
+  if (context.clobber == Clobber::kForce) return context.progress.warning(why), Status();
   return Error{ErrorCode::kInconclusive, why + ": the challenge would be lost", "--force makes it anyway"};
 }
 

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "dgx/bundle/state.h"
+#include "dgx/core/inputs.h"
 #include "dgx/manifest/trust.h"
 #include "dgx/program/initial.h"
 #include "task/folder_entries.h"
@@ -83,6 +84,7 @@ namespace {
 std::string initial_state_path(const std::string& task_path, const Digest& digest) {
   const std::string own = beside(task_path, ".init.h5");
   if (exists(own)) return own;
+  const Search search;
   const auto entries = FolderEntries::read(std::filesystem::path(task_path).parent_path().string());
   for (const std::string& file : entries.ok() ? entries->ending_in(".h5") : std::vector<std::string>()) {
     const auto stated = bundle::stated_digest(file);

@@ -10,6 +10,7 @@
 #include "dgx/bundle/dataset.h"
 #include "dgx/bundle/run.h"
 #include "dgx/bundle/sample.h"
+#include "dgx/core/inputs.h"
 #include "dgx/jobs/task_files.h"
 #include "dgx/manifest/file_kind.h"
 #include "task/folder_entries.h"
@@ -40,10 +41,10 @@ class TaskFolder {
   [[nodiscard]] const std::string& task_path() const { return task_path_; }
   [[nodiscard]] std::string place_of(const std::string& name) const { return entries_.path_of(name); }
 
-  /// The only one of these paths. `what` and `option` are for the message.
+  /// The only one of these paths, from now on an input. `what` and `option` are for the message.
   [[nodiscard]] Result<std::string> only(const Paths& found, std::string_view what,
                                          std::string_view option) const {
-    if (found.size() == 1) return found.front();
+    if (found.size() == 1) return note_found(found.front()), found.front();
     const std::string hint = option.empty() ? "" : fmt::format("name it: {}", option);
     if (found.empty())
       return Error{ErrorCode::kMissing, fmt::format("{}: has no {} of this task", entries_.folder, what),
@@ -94,6 +95,12 @@ class TaskFolder {
   }
 
  private:
+  /// Notes the file, or of a run or an opening the file that says what it is.
+  static void note_found(const std::string& path) {
+    for (const std::string& file : {path, path + "/index.h5", fmt::format("{}/{}", path, kOpenedSample)})
+      note_input(file);
+  }
+
   TaskFolder(FolderEntries entries, std::string path, manifest::Signed<manifest::Task> task)
       : entries_(std::move(entries)), task_path_(std::move(path)), task_(std::move(task)) {}
 
@@ -148,8 +155,10 @@ class TaskFolder {
 template <class Fill>
 Status fill_from_folder(std::string& task, const Fill& fill) {
   if (!is_task_folder(task)) return {};
+  const Search search;
   DGX_TRY(const TaskFolder folder, TaskFolder::open(task));
   task = folder.task_path();
+  note_input(task);
   return fill(folder);
 }
 

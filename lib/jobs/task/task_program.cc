@@ -4,6 +4,7 @@
 #include <set>
 
 #include "dgx/core/files.h"
+#include "dgx/core/inputs.h"
 #include "dgx/manifest/file_kind.h"
 #include "dgx/program/check.h"
 #include "dgx/protocol/admission.h"
@@ -20,6 +21,7 @@ std::string beside(const std::string& path, std::string_view extension) {
 Result<std::string> find_task_file(const std::string& path) {
   std::error_code ignored;
   if (path == "-" || !std::filesystem::is_directory(path, ignored)) return path;
+  const Search search;
   DGX_TRY(const FolderEntries entries, FolderEntries::read(path));
   std::vector<std::string> found;
   std::set<std::string> texts;
@@ -41,6 +43,7 @@ Result<std::string> find_program(const std::string& task_path, std::string_view 
   constexpr std::uintmax_t kMostBytes = 4 * program::kMaxProgramBytes;  // that are hashed in vain
   const std::string own = beside(task_path, extension);
   if (exists(own)) return own;
+  const Search search;
   const auto entries = FolderEntries::read(std::filesystem::path(task_path).parent_path().string());
   std::uintmax_t bytes = 0;
   for (const std::string& file : entries.ok() ? entries->ending_in(".jsonl") : std::vector<std::string>()) {

@@ -244,6 +244,7 @@ Result<ProfileResult> profile(const ProfileOptions& options, const JobContext& c
   DGX_TRY(const Amount amount, amount_of(options, files.body(), against));
   DGX_TRY(const bundle::Dataset data, open_dataset(options.data, files.body()));
   DGX_TRY(State start, initial_state(files, options.init));
+  DGX_CHECK(output.check());
   DGX_TRY(ProfileResult out, Profiling(files, data, context).all(std::move(start), amount, options.quick));
   tell_segment_time(context.progress, files.body(), out.profile.segment_milliseconds);
   if (against) out.agrees = same_findings(out.profile, against->body);

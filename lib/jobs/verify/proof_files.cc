@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "dgx/core/inputs.h"
 #include "dgx/protocol/verify.h"
 #include "task/folder_entries.h"
 
@@ -35,6 +36,7 @@ namespace {
 
 /// The states of a proof that was renamed: a file *.states next to it that has the proof's root.
 std::optional<std::string> renamed_states(const std::string& proof_path, const manifest::Proof& proof) {
+  const Search search;
   const auto entries = FolderEntries::read(std::filesystem::path(proof_path).parent_path().string());
   for (const std::string& file : entries.ok() ? entries->ending_in(".states") : std::vector<std::string>()) {
     if (read_states(file, proof, manifest::Ends::kUnchecked).ok()) return file;

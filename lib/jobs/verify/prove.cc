@@ -98,6 +98,7 @@ Result<ProveResult> prove(const ProveOptions& options, const JobContext& context
   DGX_TRY(out.proof.loss, loss_of(last));
   DGX_TRY(const auto sealed, manifest::seal(out.proof, key));
   out.id = sealed.id;
+  DGX_CHECK(output.check());
   DGX_CHECK(states_output.write(manifest::encode_states(states)));
   DGX_CHECK(output.write(sealed.envelope + "\n"));
   return out;

@@ -13,6 +13,7 @@
 
 #include "dgx/core/file_system.h"
 #include "dgx/core/files.h"
+#include "dgx/core/inputs.h"
 #include "dgx/manifest/opening.h"
 
 namespace dgx::jobs {
@@ -201,6 +202,7 @@ Status Store::copy(const Digest& key_id, std::string_view location, const std::s
 Status copy_file(const std::string& from, const std::string& target, Clobber clobber) {
   const Descriptor file(::open(from.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!file.valid()) return errno_error(from, "open");
+  note_input(file.get());
   DGX_TRY(const std::int64_t size, plain_size(file, from));
   DGX_TRY(AtomicFile whole, AtomicFile::create(target, clobber));
   const Descriptor to(::open(whole.path().c_str(), O_WRONLY | O_CLOEXEC));

@@ -146,6 +146,7 @@ Result<VerifyResult> publish(const manifest::Task& task, const protocol::Assignm
   DGX_TRY(const auto sealed, manifest::seal(out.verdict, key));
   out.id = sealed.id;
   out.rows = std::move(rows);
+  DGX_CHECK(files.verdict.check());
   DGX_CHECK(files.rows.write(manifest::encode_rows(out.rows)));
   DGX_CHECK(files.verdict.write(sealed.envelope + "\n"));
   return out;
@@ -350,6 +351,7 @@ Result<VerifyResult> verify(const VerifyOptions& options, const JobContext& cont
   const WorkKeys keys = WorkKeys::of(*v.key);
   DGX_TRY(Replayed replayed, take_up_part(v, options, {0, 1}, keys));
   DGX_CHECK(check_rows_there(files.rows.path(), v, context.clobber));
+  DGX_CHECK(files.verdict.check());
   DGX_CHECK(replay_part(v, options, context, replayed));
 
   std::vector<VerdictRow>& rows = replayed.shard.rows;
@@ -382,6 +384,7 @@ Result<ShardResult> verify_shard(const VerifyOptions& options, const JobContext&
   DGX_TRY(const Verification v, open_verification(options, context));
   DGX_TRY(const WorkKeys keys, WorkKeys::find(v.key ? &*v.key : nullptr, options.work_key, context.progress));
   DGX_TRY(Replayed replayed, take_up_part(v, options, name, keys));
+  DGX_CHECK(output.check());
   DGX_CHECK(replay_part(v, options, context, replayed));
   if (!replayed.missing.empty()) return inconclusive(options.from, replayed.missing);
   DGX_CHECK(output.write(keys.seal(protocol::encode_shard(replayed.shard))));

@@ -24,7 +24,7 @@ TEST_CASE("a job that does not poll gets a stop flag that nobody sets") {
   Out out("dgx-x", {.threads = 3, .force = true, .trust = "keys"});
   const JobContext context = out.brief_job();
   CHECK(context.threads == 3);
-  CHECK(context.clobber == Clobber::kReplace);
+  CHECK(context.clobber == Clobber::kForce);
   CHECK(context.trust == "keys");
   CHECK_FALSE(context.stop.requested());
 }

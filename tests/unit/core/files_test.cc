@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "dgx/core/file_system.h"
+#include "dgx/core/inputs.h"
 
 namespace dgx {
 namespace {
@@ -125,6 +126,38 @@ TEST_CASE("an output that exists is kept unless replacing was asked for") {
   REQUIRE(write_file(folder / "x", "new", Clobber::kReplace).ok());
   CHECK(*read_file(folder / "x", kPlenty) == "new");
   CHECK(folder.count() == 1);
+}
+
+TEST_CASE("what was asked for by force replaces no file that was read") {
+  const TemporaryFolder folder;
+  REQUIRE(write_file(folder / "x", "old", Clobber::kRefuse).ok());
+  REQUIRE(write_file(folder / "y", "old", Clobber::kRefuse).ok());
+  std::filesystem::create_symlink(folder / "x", folder / "link");
+  auto claimed = Output::claim(folder / "x", Clobber::kForce);
+  CHECK(*read_file(folder / "x", kPlenty) == "old");
+  CHECK(claimed->write("new").error().code == ErrorCode::kUsage);
+  CHECK(Output::claim(folder / "x", Clobber::kForce).error().code == ErrorCode::kUsage);
+  CHECK(Output::claim(folder / "link", Clobber::kForce).error().code == ErrorCode::kUsage);
+  CHECK(read_start(folder / "y", 1).ok());
+  CHECK(Output::claim(folder / "y", Clobber::kForce).error().code == ErrorCode::kUsage);
+  CHECK(*read_file(folder / "x", kPlenty) == "old");
+  CHECK(write_file(folder / "x", "ours", Clobber::kReplace).ok());  // a file that the program keeps
+}
+
+TEST_CASE("a file that a search passed over may be replaced, and one that it named may not") {
+  const TemporaryFolder folder;
+  REQUIRE(write_file(folder / "x", "old", Clobber::kRefuse).ok());
+  {
+    const Search search;
+    CHECK(*read_file(folder / "x", kPlenty) == "old");
+  }
+  CHECK(write_file(folder / "x", "new", Clobber::kForce).ok());
+  {
+    const Search search;
+    note_input(folder / "x");
+  }
+  CHECK(write_file(folder / "x", "newer", Clobber::kForce).error().code == ErrorCode::kUsage);
+  CHECK(*read_file(folder / "x", kPlenty) == "new");
 }
 
 TEST_CASE("an output that appears while we write is kept") {

@@ -113,7 +113,7 @@ class Out {
   void error(const Error& error);
 
   [[nodiscard]] const Common& common() const { return common_; }
-  [[nodiscard]] Clobber clobber() const { return common_.force ? Clobber::kReplace : Clobber::kRefuse; }
+  [[nodiscard]] Clobber clobber() const { return common_.force ? Clobber::kForce : Clobber::kRefuse; }
   /// The screen behind standard output: its columns, which are $COLUMNS if that is set, else the terminal's
   /// or, without one, `otherwise`; and whether the locale is UTF-8.
   struct Screen {

@@ -24,9 +24,14 @@ namespace dgx {
 /// kMalformed for anything but a regular file.
 [[nodiscard]] Result<std::string> read_start(const std::string& path, std::size_t most_bytes);
 
-/// The choice what an output does to an existing file: it is refused, it replaces the file, or it is refused
-/// unless the file has the same bytes already, as after a call that was killed between two outputs.
-enum class Clobber { kRefuse, kReplace, kKeepSame };
+/// The choice what an output does to an existing file.
+enum class Clobber {
+  kRefuse,    ///< the output is refused
+  kReplace,   ///< replaces the file: of files that the program itself keeps
+  kForce,     ///< replaces the file unless this process has read it (inputs.h): what --force asks for
+  kKeepSame,  ///< the output is refused unless the file has its bytes already, as after a call that was
+              ///< killed between two outputs
+};
 
 /// A file that has its name when it is complete, and not before: it is written under a temporary name in the
 /// target's folder, `.NAME.PROCESS.COUNT.tmp`, and commit() makes that the target by fsync, rename and fsync
@@ -35,14 +40,14 @@ enum class Clobber { kRefuse, kReplace, kKeepSame };
 /// The temporary file exists from create() on. A job that computes for long creates its outputs first, so
 /// that a missing or read-only folder, a full file system or a file that may not be replaced ends it at once
 /// and not after the work. Nothing is locked: of two processes with the same target, the first to commit gets
-/// it, and the other is refused or, with kReplace, replaces it.
+/// it, and the other is refused or, with kReplace or kForce, replaces it.
 ///
 /// The destructor removes what was not committed, and remove_temporaries() does if a signal ends the process.
 /// After SIGKILL or a crash of the machine the temporary file stays.
 class AtomicFile {
  public:
-  /// kUsage for "-"; kCannotCreate if the target exists (kRefuse), is a folder, device or pipe, or its folder
-  /// is missing or read-only; kIo if the file system is full.
+  /// kUsage for "-", and for an input (kForce); kCannotCreate if the target exists (kRefuse), is a folder,
+  /// device or pipe, or its folder is missing or read-only; kIo if the file system is full.
   [[nodiscard]] static Result<AtomicFile> create(const std::string& target, Clobber clobber,
                                                  unsigned mode = 0644);
   AtomicFile(AtomicFile&& other) noexcept;
@@ -53,7 +58,7 @@ class AtomicFile {
   /// The temporary file. It is empty; a writer opens it truncating, and closes it before commit().
   [[nodiscard]] const std::string& path() const { return temporary_; }
   /// Gives the file its name. kCannotCreate if the target has come to exist meanwhile, unless it may be
-  /// replaced; kIo.
+  /// replaced; kUsage if it has been read meanwhile (kForce); kIo.
   [[nodiscard]] Status commit();
 
  private:
@@ -76,6 +81,9 @@ class Output {
   [[nodiscard]] static Result<Output> claim(const std::string& path, Clobber clobber, unsigned mode = 0644);
 
   [[nodiscard]] const std::string& path() const { return path_; }
+  /// kUsage if the file there has been read since this output was claimed (kForce): write() would say so,
+  /// but after the work.
+  [[nodiscard]] Status check() const;
   /// Writes the whole content and commits it; to be called once. kIo if the disk is full; kCannotCreate as
   /// AtomicFile::commit(). With kKeepSame, a file that has this content already is left as it is.
   [[nodiscard]] Status write(std::string_view content);

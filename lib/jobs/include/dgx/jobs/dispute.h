@@ -51,7 +51,7 @@ struct OpenDisputeResult {
 /// Signs a challenge of a proof or of a verdict, and writes the transcript that it begins.
 ///
 /// A challenge that an honest replay does not support is refused with kInconclusive, unless forced with
-/// Clobber::kReplace: of a named segment, of a verdict's rows, of the initial or the final state. One's own
+/// Clobber::kForce: of a named segment, of a verdict's rows, of the initial or the final state. One's own
 /// verdict is believed. kMalformed for files of another task or proof, for a start state that is not the
 /// committed one, and for rows that cannot be played on; kUsage for options that do not go together.
 [[nodiscard]] Result<OpenDisputeResult> open_dispute(const OpenDisputeOptions& options,
@@ -94,7 +94,7 @@ struct MoveResult {
 /// no turn is ever signed twice differently.
 ///
 /// kNotAllowed if it is the other side's turn; kInconclusive for a defender whose replay does not give what
-/// they signed (with Clobber::kReplace they move nonetheless); kUsage for a drill defended by anyone but the
+/// they signed (with Clobber::kForce they move nonetheless); kUsage for a drill defended by anyone but the
 /// proof's signer; kUnauthorised for a key of neither side; kMalformed for a transcript of another task, or a
 /// start state that is not the committed one; kLocked if another process is moving.
 [[nodiscard]] Result<MoveResult> move(const MoveOptions& options, const JobContext& context);
