@@ -22,7 +22,7 @@ TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 FAULT = "element=21,bit=20"  # of the new weight of layer 0, in step 17
 NAME = "<b onclick=alert(1)>mal&'\"lory"
 FILES = ["ledger.jsonl", "task.json", "verdict.json", "ruling.json", "cheat", "--trust", "people"]
-MOST_PICTURE_BYTES = 400_000
+MOST_PICTURE_BYTES = 200_000
 
 
 def shell(bench, command, **more):
@@ -154,7 +154,7 @@ def draw(bench, chromium, folder):
     os.makedirs(folder, exist_ok=True)
     for scheme, number, ground in (("light", 1, b"\xff\xff\xff"), ("dark", 0, b"\x0d\x11\x17")):
         path = os.path.join(os.path.abspath(folder), f"report-{scheme}.png")
-        done = subprocess.run([chromium, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--window-size=900,1600",
+        done = subprocess.run([chromium, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--window-size=900,1100",
                                f"--blink-settings=preferredColorScheme={number}", f"--user-data-dir={bench.path('profile')}", f"--screenshot={path}",
                                f"file://{bench.path('report.html')}"], capture_output=True, text=True, timeout=120)
         bench.check(done.returncode == 0 and os.path.exists(path), f"chromium: exit {done.returncode}: {done.stderr[-800:]}")
