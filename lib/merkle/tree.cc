@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cassert>
 
 #include "dgx/crypto/sha256.h"
 
@@ -16,22 +17,51 @@ constexpr std::array<std::uint8_t, 1> kNodePrefix = {0x01};
 /// The size of the left subtree: the largest power of two below `count`, which is at least 2.
 std::uint64_t split_of(std::uint64_t count) { return std::bit_floor(count - 1); }
 
+/// Leaves [begin, end), part of a tree.
+struct Range {
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+
+  [[nodiscard]] std::uint64_t count() const { return end - begin; }
+  [[nodiscard]] Range left() const { return {begin, begin + split_of(count())}; }
+  [[nodiscard]] Range right() const { return {begin + split_of(count()), end}; }
+};
+
+/// The path of leaf `index` among the leaves of `range`. `root_of` gives the root over any range.
+template <class RootOf>
+Path path_to(std::uint64_t index, Range range, const RootOf& root_of) {
+  Path path;
+  while (range.count() > 1) {
+    const bool right = index >= range.right().begin;
+    path.push_back(root_of(right ? range.left() : range.right()));
+    range = right ? range.right() : range.left();
+  }
+  std::reverse(path.begin(), path.end());
+  return path;
+}
+
 /// Says whether the verifier has the root of a subtree, which the proof then leaves out.
 enum class Known { kNo, kYes };
-/// SUBPROOF of RFC 6962 section 2.1.2. `known` says whether the verifier already has the root of `leaves`.
-void subproof(std::span<const Digest> leaves, std::uint64_t old_count, Known known, Path& path) {
-  if (old_count == leaves.size()) {
-    if (known == Known::kNo) path.push_back(root_of(leaves));
+/// SUBPROOF of RFC 6962 section 2.1.2: shows that the leaves up to `old_end` are a beginning of `range`.
+/// `known` says whether the verifier already has the root of `range`.
+template <class RootOf>
+void subproof(Range range, std::uint64_t old_end, Known known, const RootOf& root_of, Path& path) {
+  if (old_end == range.end) {
+    if (known == Known::kNo) path.push_back(root_of(range));
     return;
   }
-  const std::uint64_t split = split_of(leaves.size());
-  if (old_count <= split) {
-    subproof(leaves.first(split), old_count, known, path);
-    path.push_back(root_of(leaves.subspan(split)));
+  if (old_end <= range.left().end) {
+    subproof(range.left(), old_end, known, root_of, path);
+    path.push_back(root_of(range.right()));
   } else {
-    subproof(leaves.subspan(split), old_count - split, Known::kNo, path);
-    path.push_back(root_of(leaves.first(split)));
+    subproof(range.right(), old_end, Known::kNo, root_of, path);
+    path.push_back(root_of(range.left()));
   }
+}
+
+/// The roots over ranges of these leaves, each computed when it is asked for.
+auto roots_over(std::span<const Digest> leaves) {
+  return [leaves](Range range) { return root_of(leaves.subspan(range.begin, range.count())); };
 }
 
 }  // namespace
@@ -74,16 +104,7 @@ Digest root_of(std::span<const Digest> leaves) {
 Result<Path> inclusion_path(std::span<const Digest> leaves, std::uint64_t index) {
   if (index >= leaves.size())
     return usage_error(fmt::format("leaf {} of a tree of {}", index, leaves.size()));
-  Path path;
-  while (leaves.size() > 1) {
-    const std::uint64_t split = split_of(leaves.size());
-    const bool right = index >= split;
-    path.push_back(root_of(right ? leaves.first(split) : leaves.subspan(split)));
-    leaves = right ? leaves.subspan(split) : leaves.first(split);
-    if (right) index -= split;
-  }
-  std::reverse(path.begin(), path.end());
-  return path;
+  return path_to(index, {0, leaves.size()}, roots_over(leaves));
 }
 
 // The algorithm of RFC 9162 section 2.1.3.2.
@@ -121,7 +142,55 @@ Result<Path> consistency_path(std::span<const Digest> leaves, std::uint64_t old_
   if (old_count > leaves.size())
     return usage_error(fmt::format("{} leaves of a tree of {}", old_count, leaves.size()));
   Path path;
-  if (old_count > 0) subproof(leaves, old_count, Known::kYes, path);
+  if (old_count > 0) subproof({0, leaves.size()}, old_count, Known::kYes, roots_over(leaves), path);
+  return path;
+}
+
+void StoredTree::add_hash(const Digest& leaf) {
+  Digest root = leaf;
+  for (std::size_t level = 0;; ++level) {
+    if (level == levels_.size()) levels_.emplace_back();
+    std::vector<Digest>& roots = levels_[level];
+    roots.push_back(root);
+    if (roots.size() % 2 != 0) return;
+    root = node_hash(roots[roots.size() - 2], roots.back());
+  }
+}
+
+void StoredTree::shrink(std::uint64_t count) {
+  assert(count <= size());
+  for (std::size_t level = 0; level < levels_.size(); ++level) levels_[level].resize(count >> level);
+}
+
+Digest StoredTree::root_between(std::uint64_t begin, std::uint64_t end) const {
+  const Range range{begin, end};
+  if (std::has_single_bit(range.count()))
+    return levels_[static_cast<std::size_t>(std::countr_zero(range.count()))][begin / range.count()];
+  return node_hash(root_between(begin, range.left().end), root_between(range.right().begin, end));
+}
+
+Digest StoredTree::root(std::uint64_t count) const {
+  assert(count <= size());
+  return count == 0 ? empty_root() : root_between(0, count);
+}
+
+Status StoredTree::check_count(std::uint64_t count) const {
+  if (count <= size()) return {};
+  return usage_error(fmt::format("a tree of {} leaves: there are {}", count, size()));
+}
+
+Result<Path> StoredTree::inclusion_path(std::uint64_t index, std::uint64_t count) const {
+  DGX_CHECK(check_count(count));
+  if (index >= count) return usage_error(fmt::format("leaf {} of a tree of {}", index, count));
+  return path_to(index, {0, count}, [this](Range range) { return root_between(range.begin, range.end); });
+}
+
+Result<Path> StoredTree::consistency_path(std::uint64_t old_count, std::uint64_t count) const {
+  DGX_CHECK(check_count(count));
+  if (old_count > count) return usage_error(fmt::format("{} leaves of a tree of {}", old_count, count));
+  Path path;
+  const auto roots = [this](Range range) { return root_between(range.begin, range.end); };
+  if (old_count > 0) subproof({0, count}, old_count, Known::kYes, roots, path);
   return path;
 }
 

@@ -166,4 +166,27 @@ TEST_CASE("any flipped digest, and a path too long or too short, breaks a consis
 }
 
 }  // namespace
+TEST_CASE("a stored tree has the roots and paths of trees built anew, of all its beginnings") {
+  const auto leaves = numbered_leaves(70);
+  StoredTree tree;
+  CHECK(tree.root() == empty_root());
+  for (const Digest& leaf : leaves) tree.add_hash(leaf);
+  for (std::uint64_t n = 0; n <= leaves.size(); ++n) {
+    const std::span<const Digest> some = first(leaves, n);
+    REQUIRE(tree.root(n) == root_of(some));
+    for (std::uint64_t i = 0; i < n; ++i) REQUIRE(*tree.inclusion_path(i, n) == *inclusion_path(some, i));
+    for (std::uint64_t m = 0; m <= n; ++m)
+      REQUIRE(*tree.consistency_path(m, n) == *consistency_path(some, m));
+  }
+  CHECK_FALSE(tree.inclusion_path(70, 70).ok());
+  CHECK_FALSE(tree.inclusion_path(0, 71).ok());
+  CHECK_FALSE(tree.consistency_path(3, 2).ok());
+  CHECK_FALSE(tree.consistency_path(3, 71).ok());
+  tree.shrink(33);
+  CHECK(tree.size() == 33);
+  CHECK(tree.root() == root_of(first(leaves, 33)));
+  tree.add_hash(leaves[33]);
+  CHECK(tree.root() == root_of(first(leaves, 34)));
+}
+
 }  // namespace dgx::merkle

@@ -54,4 +54,27 @@ using Path = std::vector<Digest>;
 /// section 2.1.2); empty if `old_count` is 0 or all. kUsage if there are fewer leaves.
 [[nodiscard]] Result<Path> consistency_path(std::span<const Digest> leaves, std::uint64_t old_count);
 
+/// A tree that grows by leaves and keeps the roots of all its perfect subtrees, 64 bytes a leaf: the root of
+/// any of its beginnings, and any proof, costs a few hashes a level however many leaves there are.
+class StoredTree {
+ public:
+  void add_hash(const Digest& leaf);
+  /// Takes back all leaves but the first `count`, of which there must be as many: asserted.
+  void shrink(std::uint64_t count);
+  [[nodiscard]] std::uint64_t size() const { return levels_.empty() ? 0 : levels_.front().size(); }
+  [[nodiscard]] Digest root() const { return root(size()); }
+  /// The root over the first `count` leaves, of which there must be as many: asserted.
+  [[nodiscard]] Digest root(std::uint64_t count) const;
+  /// inclusion_path() and consistency_path() in the tree of the first `count` leaves; kUsage out of range.
+  [[nodiscard]] Result<Path> inclusion_path(std::uint64_t index, std::uint64_t count) const;
+  [[nodiscard]] Result<Path> consistency_path(std::uint64_t old_count, std::uint64_t count) const;
+
+ private:
+  [[nodiscard]] Digest root_between(std::uint64_t begin, std::uint64_t end) const;
+  [[nodiscard]] Status check_count(std::uint64_t count) const;
+
+  /// levels_[k][i] is the root over leaves [i 2^k, (i + 1) 2^k).
+  std::vector<std::vector<Digest>> levels_;
+};
+
 }  // namespace dgx::merkle
