@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <cstring>
 
 namespace dgx {
@@ -17,15 +18,16 @@ int hex_value(char c) {
   return -1;
 }
 
-/// 0 to 63, or -1.
-int base64_value(char c) {
-  if (c >= 'A' && c <= 'Z') return c - 'A';
-  if (c >= 'a' && c <= 'z') return c - 'a' + 26;
-  if (c >= '0' && c <= '9') return c - '0' + 52;
-  if (c == '+') return 62;
-  if (c == '/') return 63;
-  return -1;
-}
+/// The value of each character as a base64 digit; -1 for those that are none.
+constexpr std::array<std::int8_t, 256> kBase64Values = [] {
+  std::array<std::int8_t, 256> out{};
+  out.fill(-1);
+  for (std::size_t i = 0; i < kBase64Digits.size(); ++i)
+    out[static_cast<unsigned char>(kBase64Digits[i])] = static_cast<std::int8_t>(i);
+  return out;
+}();
+
+int base64_value(char c) { return kBase64Values[static_cast<unsigned char>(c)]; }
 
 Error bad_base64(std::size_t position, std::string_view what) {
   return malformed(fmt::format("base64: {} at position {}", what, position));

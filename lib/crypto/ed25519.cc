@@ -51,8 +51,15 @@ bool verify(const PublicKey& key, ByteView message, const Signature& signature) 
                                                key.bytes.data()) == 0;
 }
 
+// Finding that a point is in the main subgroup costs as much as checking a signature, and most statements
+// that one process reads are signed by few keys: each thread remembers some that it has found valid.
 bool valid_public_key(const PublicKey& key) {
-  return ::crypto_core_ed25519_is_valid_point(key.bytes.data()) == 1;
+  thread_local std::array<PublicKey, 256> known{};  // by the first byte; the key of zeros is not valid
+  PublicKey& slot = known[key.bytes[0]];
+  if (slot == key && key != PublicKey{}) return true;
+  const bool valid = ::crypto_core_ed25519_is_valid_point(key.bytes.data()) == 1;
+  if (valid) slot = key;
+  return valid;
 }
 
 Result<PublicKey> public_key_from_hex(std::string_view text) {

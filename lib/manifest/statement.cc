@@ -7,6 +7,7 @@
 #include "dgx/core/files.h"
 #include "dgx/manifest/fields.h"
 #include "dgx/manifest/file_kind.h"
+#include "envelope_frame.h"
 
 namespace dgx::manifest {
 namespace {
@@ -86,8 +87,9 @@ Result<crypto::PublicKey> signer_of(const json::Value& predicate) {
   return key;
 }
 
+/// The outline of JSON that need not be canonical: read_checked() finds out.
 Result<Outline> read_outline(std::string_view payload) {
-  DGX_TRY(const json::Value value, json::parse_canonical(payload, {.bytes = kMaxPayloadBytes, .depth = 8}));
+  DGX_TRY(json::Value value, json::parse(payload, {.bytes = kMaxPayloadBytes, .depth = 8}));
   json::Fields in(value, "statement");
   if (in.string("_type", 64) != kStatementType)
     in.fail("_type", fmt::format("is not \"{}\"", kStatementType));
@@ -97,7 +99,7 @@ Result<Outline> read_outline(std::string_view payload) {
   DGX_CHECK(in.finish());
   DGX_TRY(const Kind kind, kind_from_type(type));
   DGX_TRY(const crypto::PublicKey signer, signer_of(predicate));
-  return Outline{kind, predicate, signer};
+  return Outline{kind, std::move(value.as_object()->at("predicate")), signer};
 }
 
 /// Checks the size: some kinds have a lower limit than payloads in general.
@@ -125,6 +127,34 @@ Result<Body> read_checked(const Outline& outline, std::string_view payload) {
                     ours - again.begin()));
   }
   return body;
+}
+
+enum class CheckSignature { kYes, kNo };
+
+/// Opens an envelope. An error need not say that the payload is not canonical JSON.
+Result<Signed<Body>> open_frame(const Envelope& envelope, CheckSignature check) {
+  if (envelope.type != kPayloadType) {
+    return malformed(
+        fmt::format("envelope: payloadType: is \"{}\", a statement's is \"{}\"", envelope.type, kPayloadType),
+        "dgx-key sign --statement signs statements");
+  }
+  DGX_TRY(const Outline outline, read_outline(envelope.payload));
+  if (check == CheckSignature::kYes) DGX_CHECK(verify(envelope, outline.signer));
+  if (check == CheckSignature::kNo && crypto::key_id(outline.signer) != envelope.key_id)
+    return unauthorised("envelope: keyid: is not the signer's");
+  DGX_TRY(Body body, read_checked(outline, envelope.payload));
+  return Signed<Body>{std::move(body), statement_id(envelope.payload), outline.signer, envelope.key_id, {}};
+}
+
+Result<Signed<Body>> open_text(std::string_view text, CheckSignature check) {
+  DGX_TRY(const Envelope envelope, parse_frame(text));
+  auto out = open_frame(envelope, check);
+  // A payload that is not canonical is called so, whatever else is wrong with it.
+  if (!out.ok()) DGX_CHECK(check_payload(envelope.payload));
+  if (!out.ok()) return out;
+  if (text.ends_with('\n')) text.remove_suffix(1);
+  out->envelope = std::string(text);
+  return out;
 }
 
 }  // namespace
@@ -180,18 +210,11 @@ Result<Signed<Body>> seal_any(Body body, const crypto::SecretKey& key) {
 }
 
 Result<Signed<Body>> open_any(std::string_view envelope_text) {
-  DGX_TRY(const Envelope envelope, parse_envelope(envelope_text));
-  if (envelope.type != kPayloadType) {
-    return malformed(
-        fmt::format("envelope: payloadType: is \"{}\", a statement's is \"{}\"", envelope.type, kPayloadType),
-        "dgx-key sign --statement signs statements");
-  }
-  DGX_TRY(const Outline outline, read_outline(envelope.payload));
-  DGX_CHECK(verify(envelope, outline.signer));
-  DGX_TRY(Body body, read_checked(outline, envelope.payload));
-  if (envelope_text.ends_with('\n')) envelope_text.remove_suffix(1);
-  return Signed<Body>{std::move(body), statement_id(envelope.payload), outline.signer, envelope.key_id,
-                      std::string(envelope_text)};
+  return open_text(envelope_text, CheckSignature::kYes);
+}
+
+Result<Signed<Body>> open_again(std::string_view envelope_text) {
+  return open_text(envelope_text, CheckSignature::kNo);
 }
 
 Result<Signed<Body>> read_any(const std::string& path, std::string_view expected) {

@@ -44,6 +44,9 @@ struct Envelope {
 /// canonical JSON. Checks no signature.
 [[nodiscard]] Result<Envelope> parse_envelope(std::string_view text);
 
+/// The id that the statement in an envelope has if it is one: only the envelope's form is checked.
+[[nodiscard]] Result<Digest> id_in(std::string_view text);
+
 /// kUnauthorised unless `key` is the one the envelope names and its signature over the payload is valid.
 [[nodiscard]] Status verify(const Envelope& envelope, const crypto::PublicKey& key);
 

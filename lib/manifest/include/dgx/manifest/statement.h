@@ -55,6 +55,8 @@ struct Signed {
 /// signer's key, and the signature valid. kMalformed with the field or position, kUnauthorised for key and
 /// signature. Does not decide whether the signer is trusted: trust.h.
 [[nodiscard]] Result<Signed<Body>> open_any(std::string_view envelope_text);
+/// open_any() of a text whose signature the caller has checked before: everything but the signature is.
+[[nodiscard]] Result<Signed<Body>> open_again(std::string_view envelope_text);
 
 /// The in-toto statement as canonical JSON: the bytes to be signed.
 [[nodiscard]] std::string payload_of(const Body& body, const crypto::PublicKey& signer);
