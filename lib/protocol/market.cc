@@ -62,15 +62,6 @@ Status Market::apply(const manifest::Signed<manifest::Body>& statement, std::int
   return {};
 }
 
-Result<Market> Market::replay(const ledger::Log& log) {
-  Market out;
-  for (std::size_t i = 0; i < log.entries.size(); ++i) {
-    Status status = out.apply(log.entries[i].statement, log.entries[i].milliseconds);
-    if (!status.ok()) return within(fmt::format("entry {}", i), std::move(status).error());
-  }
-  return out;
-}
-
 bool Market::is_pause(std::int64_t milliseconds) const {
   if (!state_.policy) return false;
   if (milliseconds - state_.clock.receipt_now() <= 2 * heartbeat_ms(*state_.policy)) return false;
@@ -94,6 +85,19 @@ std::vector<manifest::Settlement> Market::due(std::int64_t milliseconds) const {
     if (stands.settlement) out.push_back(*stands.settlement);
   }
   return out;
+}
+
+void Replay::take(std::size_t index, const manifest::Signed<manifest::Body>& statement,
+                  std::int64_t milliseconds) {
+  if (index == 0) *this = Replay();
+  if (fault) return;
+  Status status = market.apply(statement, milliseconds);
+  if (!status.ok()) fault = Fault{index, std::move(status).error()};
+}
+
+Result<Market> Replay::finish() && {
+  if (fault) return within(fmt::format("entry {}", fault->index), std::move(fault->error));
+  return std::move(market);
 }
 
 }  // namespace dgx::protocol

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "dgx/ledger/ledger.h"
 #include "dgx/protocol/settlement.h"
 
 namespace dgx::protocol {

@@ -7,6 +7,8 @@
 #include <array>
 
 #include "../unit/protocol/game.h"
+#include "dgx/ledger/ledger.h"
+#include "dgx/merkle/digests.h"
 #include "dgx/protocol/settlement.h"
 #include "scratch.h"
 #include "statements.h"
@@ -133,6 +135,11 @@ void leaves_of(json::Value& value, std::vector<json::Value*>& out) {
   }
 }
 
+struct Logged {
+  Statement statement;
+  std::int64_t milliseconds = 0;
+};
+
 /// A market and its ledger in memory, driven by an input.
 class World {
  public:
@@ -146,26 +153,32 @@ class World {
   }
 
   void check_replay(bool on_disk) const {
-    if (log_.entries.empty()) return;
-    const auto again = protocol::Market::replay(log_);
+    if (entries_.empty()) return;
+    protocol::Replay replay;
+    for (std::size_t i = 0; i < entries_.size(); ++i)
+      replay.take(i, entries_[i].statement, entries_[i].milliseconds);
+    const auto again = std::move(replay).finish();
     require(again.ok() && picture(*again) == picture(market_),
             "what was accepted gives the same market again");
-    if (!on_disk || log_.operator_id() != test::key_id(1)) return;
+    if (!on_disk || entries_[0].statement.key_id != test::key_id(1)) return;
     static const fuzz::Scratch folder;
     const std::string path = folder / "market.jsonl";
     for (const std::string& file : {path, ledger::receipts_path(path)})
       static_cast<void>(::unlink(file.c_str()));
-    require(ledger::create(path, log_.entries[0].statement, test::key(1), log_.entries[0].milliseconds).ok(),
+    require(ledger::create(path, entries_[0].statement, test::key(1), entries_[0].milliseconds).ok(),
             "a ledger begins");
     {
       auto writer = ledger::Writer::open(path, test::key(1));
-      for (std::size_t i = 1; i < log_.entries.size(); ++i)
-        require(writer->append(log_.entries[i].statement, log_.entries[i].milliseconds).ok(),
+      for (std::size_t i = 1; i < entries_.size(); ++i)
+        require(writer->append(entries_[i].statement, entries_[i].milliseconds).ok(),
                 "what the rules allow is logged");
     }
-    const auto read = ledger::read(path);
-    require(read.ok(), "what was written is read");
-    const auto reread = protocol::Market::replay(*read);
+    protocol::Replay from_file;
+    const auto visit = [&](std::size_t index, const Statement& statement, std::int64_t milliseconds) {
+      from_file.take(index, statement, milliseconds);
+    };
+    require(ledger::read(path, {.visit = visit}).ok(), "what was written is read");
+    const auto reread = std::move(from_file).finish();
     require(reread.ok() && picture(*reread) == picture(market_), "the ledger gives the same market");
   }
 
@@ -180,8 +193,8 @@ class World {
         for (const Settlement& settlement : market_.due(now_)) out.push_back(sealed(settlement, 1));
         break;
       case 1: {
-        if (log_.entries.empty()) break;
-        TreeHead head = ledger::tree_head(log_, std::max<std::int64_t>(now_, 0));
+        if (entries_.empty()) break;
+        TreeHead head{entries_[0].statement.id, head_now(), std::max<std::int64_t>(now_, 0)};
         head.pause = market_.is_pause(now_);
         out.push_back(sealed(head, 1));
         break;
@@ -253,17 +266,21 @@ class World {
       const std::array<std::int64_t, 6> others{*number + 1, *number - 1, 0, 1, 9007199254740992, *number * 2};
       return others[static_cast<std::size_t>(how) % others.size()];
     }
-    if (!is_digest(*value.as_string()) || log_.entries.empty())
+    if (!is_digest(*value.as_string()) || entries_.empty())
       return std::string(1, static_cast<char>('a' + how));
     const Statement& any_entry =
-        log_.entries[static_cast<std::size_t>(op.extra * 7 + how) % log_.entries.size()].statement;
+        entries_[static_cast<std::size_t>(op.extra * 7 + how) % entries_.size()].statement;
     return how % 2 == 0 ? any_entry.id.hex() : any_entry.key_id.hex();
+  }
+
+  [[nodiscard]] RootReference head_now() const {
+    return {tree_.root(), static_cast<std::int64_t>(tree_.size())};
   }
 
   void take(const Statement& statement) {
     // The rule on tree heads that the ledger enforces, not the market.
     const TreeHead* const head = std::get_if<TreeHead>(&statement.body);
-    if (head != nullptr && (log_.entries.empty() || head->head != ledger::head_of(log_.entries))) return;
+    if (head != nullptr && (entries_.empty() || head->head != head_now())) return;
     const std::string before = picture(market_);
     const auto reserve = market_.reserve_of(statement);
     const std::size_t reserved = market_.reserved_bytes();
@@ -280,11 +297,13 @@ class World {
     require(sum == market_.total(), "accounts sum to deposits less withdrawals");
     if (reserve)
       require(market_.reserved_bytes() <= reserved + *reserve, "no more is reserved than was said");
-    log_.entries.push_back({statement, now_});
+    entries_.push_back({statement, now_});
+    tree_.add_hash(merkle::ledger_leaf(statement.id, static_cast<std::uint64_t>(now_)));
   }
 
   protocol::Market market_;
-  ledger::Log log_;
+  std::vector<Logged> entries_;
+  merkle::StoredTree tree_;
   std::int64_t now_ = 1'000;
 };
 

@@ -26,7 +26,7 @@ struct Check {
                    "earlier tree heads or receipts signed by the operator");
   }
   Result<cli::Verdict> run(cli::Out& out) const {
-    DGX_TRY(const auto check, jobs::check_ledger({file.path, out.common().trust}, against, task));
+    DGX_TRY(const auto check, jobs::check_ledger(ledger_of(file, out), against, task));
     print_summary(out, check.summary);
     out.field("tasks", check.tasks);
     out.field("settled", check.settled);
@@ -51,7 +51,7 @@ struct Head {
   }
   Result<cli::Verdict> run(cli::Out& out) const {
     jobs::LedgerWriter request = writer;
-    request.file.trust = out.common().trust;
+    request.file = ledger_of(writer.file, out);
     if (writer.key.path.empty()) {
       DGX_TRY(const auto summary, jobs::head_of_ledger(request.file));
       return print_summary(out, summary), cli::Verdict::kDone;
@@ -77,7 +77,7 @@ struct Prove {
     command.exactly_one({"--statement", "--from"});
   }
   Result<cli::Verdict> run(cli::Out& out) const {
-    const jobs::LedgerFile trusted{file.path, out.common().trust};
+    const jobs::LedgerFile trusted = ledger_of(file, out);
     if (statement) {
       DGX_TRY(const auto proof, jobs::prove_statement(trusted, *statement, size));
       out.field("ledger", proof.ledger);

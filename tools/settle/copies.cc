@@ -1,5 +1,6 @@
 // dgx-settle fetch and extract: copies out of a ledger and its operator's store. dgx-settle(1).
 #include "dgx/core/files.h"
+#include "market_cells.h"
 #include "settle/commands.h"
 #include "settle/declare.h"
 
@@ -19,7 +20,7 @@ struct Fetch {
     command.output(folder, "DIR", cli::Need::kRequired, "folder to copy the files into");
   }
   Result<cli::Verdict> run(cli::Out& out) const {
-    DGX_TRY(const auto copy, jobs::fetch_copy({file.path, out.common().trust}, id, folder, out.clobber()));
+    DGX_TRY(const auto copy, jobs::fetch_copy(ledger_of(file, out), id, folder, out.clobber()));
     out.field("kind", name_of(copy.kind));
     out.field("statement", copy.statement);
     out.field("task", copy.task);
@@ -30,22 +31,39 @@ struct Fetch {
 
 struct Extract {
   jobs::LedgerFile file;
-  std::string game;
+  std::optional<std::string> game;
+  std::optional<std::string> statement;
   std::string path = "-";
 
   void declare(cli::Command& command) {
     declare_ledger(command, file);
-    command.required("--game", "ID", game, "the id of its challenge, or eight digits of it or more");
-    command.output(path, "DISPUTE.jsonl", cli::Need::kOptional, "the transcript");
+    command.option("--game", "ID", game, "a game, by the id of its challenge, or eight digits of it or more");
+    command.option("--statement", "ID|S.json", statement, "a statement, to be looked up by its id");
+    command.exactly_one({"--game", "--statement"});
+    command.output(path, "FILE.jsonl", cli::Need::kOptional,
+                   "the transcript, or the statement and its receipt");
   }
   Result<cli::Verdict> run(cli::Out& out) const {
     DGX_TRY(Output output, out.claim(path));
-    DGX_TRY(const auto found, jobs::extract_game({file.path, out.common().trust}, game));
+    if (statement) return extract_statement(out, output);
+    DGX_TRY(const auto found, jobs::extract_game(ledger_of(file, out), *game));
     DGX_CHECK(out.output(output, found.text));
     if (path == "-") return cli::Verdict::kDone;
     out.field("game", found.game);
     out.field("moves", found.moves);
     out.field("receipts", found.receipts);
+    return cli::Verdict::kDone;
+  }
+
+ private:
+  Result<cli::Verdict> extract_statement(cli::Out& out, Output& output) const {
+    DGX_TRY(const auto found, jobs::extract_statement(ledger_of(file, out), *statement));
+    DGX_CHECK(out.output(output, found.statement.envelope + "\n" + found.receipt.envelope + "\n"));
+    if (path == "-") return cli::Verdict::kDone;
+    out.field("statement", found.statement.id);
+    out.field("kind", name_of(kind_of(found.statement.body)));
+    out.field("index", found.receipt.body.index);
+    out.field("time", time_cell(found.receipt.body.milliseconds));
     return cli::Verdict::kDone;
   }
 };
@@ -57,7 +75,7 @@ void add_fetch(cli::Tool& tool) {
 }
 
 void add_extract(cli::Tool& tool) {
-  tool.add<Extract>("extract", "take a dispute's statements out of a ledger, with their receipts");
+  tool.add<Extract>("extract", "take a game's statements, or one, out of a ledger, with their receipts");
 }
 
 }  // namespace dgx::tools

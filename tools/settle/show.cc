@@ -17,7 +17,7 @@ struct StatusCommand {
     declare_task(command, task, "show this task only");
   }
   Result<cli::Verdict> run(cli::Out& out) const {
-    DGX_TRY(const auto view, jobs::view_ledger({file.path, out.common().trust}));
+    DGX_TRY(const auto view, jobs::view_ledger(ledger_of(file, out)));
     std::vector<const protocol::TaskRecord*> records;
     if (task) {
       DGX_TRY(const protocol::TaskRecord* record, jobs::find_task(view.market, *task));
@@ -87,7 +87,7 @@ struct Balances {
     declare_task(command, task, "show the accounts of its submitter, solver and verifier");
   }
   Result<cli::Verdict> run(cli::Out& out) const {
-    DGX_TRY(const auto view, jobs::view_ledger({file.path, out.common().trust}));
+    DGX_TRY(const auto view, jobs::view_ledger(ledger_of(file, out)));
     DGX_TRY(const auto accounts, jobs::accounts_of(view, task));
     std::int64_t total = 0;
     for (const auto& [account, amount] : accounts) total += amount;

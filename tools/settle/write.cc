@@ -71,7 +71,7 @@ struct Deposit {
   }
   Result<cli::Verdict> run(cli::Out& out) const {
     jobs::LedgerWriter request = writer;
-    request.file.trust = out.common().trust;
+    request.file = ledger_of(writer.file, out);
     DGX_CHECK(warn_of_lag(out, request));
     DGX_TRY(const auto done, jobs::deposit(request, to, reference));
     if (done.skipped > 0) out.note(fmt::format("skipped: {}, already in the ledger", done.skipped));
@@ -104,7 +104,7 @@ struct Append {
   }
   Result<cli::Verdict> run(cli::Out& out) const {
     jobs::LedgerWriter request = writer;
-    request.file.trust = out.common().trust;
+    request.file = ledger_of(writer.file, out);
     request.threads = out.common().threads;
     // Before the ledger is touched: a completed append must not fail afterwards.
     DGX_TRY(Output receipts, out.claim(receipts_path.value_or("-")));
@@ -144,7 +144,7 @@ struct Run {
   }
   Result<cli::Verdict> run(cli::Out& out) const {
     jobs::LedgerWriter request = writer;
-    request.file.trust = out.common().trust;
+    request.file = ledger_of(writer.file, out);
     DGX_CHECK(warn_of_lag(out, request));
     if (until_settled) request.wait.stop = &cli::watch_signals();
     DGX_TRY(auto logged, jobs::run_ledger(request, task));

@@ -5,6 +5,7 @@
 
 #include "bisect/dispute_seat.h"
 #include "dgx/jobs/settle.h"
+#include "settle/read_ledger.h"
 #include "task/file_watch.h"
 #include "task/post.h"
 
@@ -28,17 +29,16 @@ const protocol::GameRecord* find_game(const protocol::Market& market, const Dige
 Result<std::optional<protocol::Decision>> follow(const std::string& ledger, const Seat& seat) {
   const std::string& path = seat.options.transcript;
   DGX_TRY(const TranscriptFile file, read_transcript(path));
-  DGX_TRY(const LedgerView view, view_ledger({ledger, seat.context.trust}));
+  DGX_TRY(const LedgerView view, view_ledger(ledger_file(ledger, seat.context)));
   const Digest& game = file.transcript.game.dispute().challenge.id;
   const protocol::GameRecord* const record = find_game(view.market, game);
   if (record == nullptr) return std::optional<protocol::Decision>();
   std::set<Digest> known;
   for (const protocol::TranscriptLine& line : file.transcript.lines) known.insert(line.id);
   std::string news;
-  for (const ledger::Entry& entry : view.log.entries) {
-    const auto* move = std::get_if<manifest::Move>(&entry.statement.body);
-    if (move == nullptr || move->game != game || known.contains(entry.statement.id)) continue;
-    news += entry.statement.envelope + "\n";
+  DGX_TRY(const auto moves, moves_of(view.log, record->game));
+  for (const auto& move : moves) {
+    if (!known.contains(move.id)) news += move.envelope + "\n";
   }
   if (!news.empty()) {
     if (file.torn_bytes > 0) DGX_CHECK(truncate_file(path, file.whole_bytes));

@@ -19,6 +19,7 @@
 #include "dgx/protocol/referee.h"
 #include "dgx/protocol/shards.h"
 #include "inspect/describe.h"
+#include "settle/read_ledger.h"
 #include "train/log_rows.h"
 
 namespace dgx::jobs {
@@ -169,10 +170,21 @@ json::Output::Object statement_row(const manifest::Signed<manifest::Body>& state
 }
 
 Result<Description> describe_ledger(const std::string& path, Recompute recompute, const JobContext& context) {
-  DGX_TRY(const ledger::Log log, ledger::read(path));
+  json::Output::Array rows;
+  std::vector<std::string> abouts;
+  const auto visit = [&](std::size_t index, const manifest::Signed<manifest::Body>& statement,
+                         std::int64_t milliseconds) {
+    if (index == 0) rows.clear(), abouts.clear();
+    json::Output::Object row = statement_row(statement);
+    abouts.push_back(std::visit(DisputeWords{}, statement.body));
+    row.emplace("entry", json::integer_in_output(static_cast<std::int64_t>(index)));
+    row.emplace("time", utc_text(milliseconds));
+    rows.emplace_back(std::move(row));
+  };
+  DGX_TRY(const ledger::Log log, read_ledger(ledger_file(path, context), visit));
   DGX_TRY(const manifest::Trust trust, trust_of(context));
   DGX_TRY([[maybe_unused]] const auto word, trust.check(log.operator_id(), path + ": the operator"));
-  const manifest::RootReference head = ledger::head_of(log.entries);
+  const manifest::RootReference head = log.head();
   Description out{"ledger",
                   {{"id", log.id().hex()},
                    {"operator", log.operator_id().hex()},
@@ -182,15 +194,6 @@ Result<Description> describe_ledger(const std::string& path, Recompute recompute
                   {},
                   {}};
   if (!log.torn.empty()) out.fields.push_back({"torn", log.torn});
-  json::Output::Array rows;
-  std::vector<std::string> abouts;
-  for (const ledger::Entry& entry : log.entries) {
-    json::Output::Object row = statement_row(entry.statement);
-    abouts.push_back(std::visit(DisputeWords{}, entry.statement.body));
-    row.emplace("entry", json::integer_in_output(static_cast<std::int64_t>(rows.size())));
-    row.emplace("time", utc_text(entry.milliseconds));
-    rows.emplace_back(std::move(row));
-  }
   std::vector<std::string> columns{"entry", "time", "kind", "id", "signer"};
   add_about(abouts, rows, columns);
   out.fields.push_back({"log", std::move(rows), std::move(columns)});

@@ -12,6 +12,7 @@
 #include "dgx/core/time_text.h"
 #include "dgx/jobs/task_program.h"
 #include "dgx/manifest/trust.h"
+#include "settle/read_ledger.h"
 #include "settle/settle_files.h"
 
 namespace dgx::jobs {
@@ -115,11 +116,13 @@ Status take_ledger(Evidence& out) {
   const auto& tasks = out.view->market.tasks();
   if (!tasks.contains(out.task.id))
     return malformed(fmt::format("{}: does not contain task {}", *out.ledger_path, out.task.id.brief()));
-  for (const ledger::Entry& entry : out.view->log.entries) {
-    const auto about = manifest::task_of(entry.statement.body);
-    if (entry.statement.id != out.task.id && about != out.task.id) continue;
-    out.statements.push_back(entry.statement);
-    out.logged_ms.emplace(entry.statement.id, entry.milliseconds);
+  const ledger::Log& log = out.view->log;
+  for (std::size_t i = 0; i < log.entries.size(); ++i) {
+    const ledger::Entry& entry = log.entries[i];
+    if (entry.id != out.task.id && entry.task != out.task.id) continue;
+    DGX_TRY(auto statement, log.statement(i));
+    out.statements.push_back(std::move(statement));
+    out.logged_ms.emplace(entry.id, entry.milliseconds);
   }
   return {};
 }
@@ -230,7 +233,7 @@ Result<Evidence> gather(const ReportOptions& options, const JobContext& context)
   DGX_TRY(Files files, sort_files(options.files));
   std::optional<LedgerView> view;
   if (files.ledger) {
-    DGX_TRY(view, view_ledger({*files.ledger, context.trust}));
+    DGX_TRY(view, view_ledger(ledger_file(*files.ledger, context)));
   }
   DGX_TRY(auto task, choose_task(options, files, view));
   DGX_TRY(const manifest::Trust trust, load_trust(context.trust));

@@ -21,18 +21,6 @@ std::vector<Signed<manifest::Move>> moves_in(const Evidence& evidence, const Dig
   return out;
 }
 
-/// The moves of a game that were logged, in order.
-std::vector<Signed<manifest::Move>> logged_moves(const ledger::Log& log, const Digest& game) {
-  std::vector<Signed<manifest::Move>> out;
-  for (const ledger::Entry& entry : log.entries) {
-    const auto* move = std::get_if<manifest::Move>(&entry.statement.body);
-    if (move == nullptr || move->game != game) continue;
-    if (auto statement = manifest::as<manifest::Move>(entry.statement); statement.ok())
-      out.push_back(*std::move(statement));
-  }
-  return out;
-}
-
 template <class T>
 std::optional<Signed<T>> find(const Evidence& evidence, const std::optional<Digest>& id) {
   for (auto& statement : evidence.all<T>()) {
@@ -62,8 +50,9 @@ Result<ToldGame> play(const Evidence& evidence, const Signed<manifest::Challenge
   if (const protocol::TaskRecord* record = evidence.record()) {
     const std::int64_t now = evidence.view->market.clock().now();
     for (const protocol::GameRecord& game : record->games) {
-      if (game.id() == challenge.id)
-        return ToldGame{protocol::game_at(game, now), logged_moves(evidence.view->log, challenge.id)};
+      if (game.id() != challenge.id) continue;
+      DGX_TRY(auto moves, moves_of(evidence.view->log, game.game));
+      return ToldGame{protocol::game_at(game, now), std::move(moves)};
     }
   }
   DGX_TRY(protocol::Dispute dispute, dispute_of(evidence, challenge));

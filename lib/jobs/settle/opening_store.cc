@@ -140,8 +140,7 @@ class Fetch {
     if (record.beacon) return protocol::drawn_after_beacon(record.task, *record.proof, *record.beacon);
     const auto at = view_.log.find(record.proof->id);
     if (!at) return internal_error("the proof has no receipt");
-    const auto upto = std::span(view_.log.entries).first(*at + 1);
-    return protocol::drawn_after_proof(record.task, *record.proof, ledger::head_of(upto).root);
+    return protocol::drawn_after_proof(record.task, *record.proof, view_.log.head(*at + 1).root);
   }
 
   [[nodiscard]] Status copy(const std::string& location, std::string_view name, std::int64_t cap) const {

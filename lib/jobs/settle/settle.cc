@@ -7,6 +7,7 @@
 
 #include "dgx/crypto/random.h"
 #include "settle/opening_store.h"
+#include "settle/read_ledger.h"
 #include "settle/settle_files.h"
 
 namespace dgx::jobs {
@@ -30,10 +31,10 @@ struct Session {
   [[nodiscard]] static Result<Session> open(const LedgerWriter& options) {
     DGX_TRY(crypto::SecretKey key, read_key(options.key));
     auto copy = crypto::SecretKey::from_seed(key.seed());
-    DGX_TRY(ledger::Writer writer,
-            ledger::Writer::open(options.file.path, std::move(copy), options.most_bytes, options.wait));
+    protocol::Replay replay;
+    DGX_TRY(ledger::Writer writer, open_writer(options, std::move(copy), visit_of(replay)));
     DGX_TRY([[maybe_unused]] const LedgerSummary summary, summarize(options.file, writer.log()));
-    auto market = protocol::Market::replay(writer.log());
+    auto market = std::move(replay).finish();
     if (!market.ok()) return broken_ledger(options.file.path, market.error());
     return Session{std::move(key), std::move(writer), std::move(market).value()};
   }
@@ -209,7 +210,7 @@ Result<LedgerSummary> summarize(const LedgerFile& file, const ledger::Log& log) 
   out.ledger = log.id();
   out.operator_id = log.operator_id();
   DGX_TRY(out.trust, trust.check(log.operator_id(), file.path + ": the operator"));
-  out.head = ledger::head_of(log.entries);
+  out.head = log.head();
   out.milliseconds = log.now();
   out.torn = log.torn;
   return out;
@@ -228,8 +229,8 @@ namespace {
 Result<LedgerSummary> existing_ledger(const LedgerWriter& writer, const manifest::Policy& policy,
                                       const crypto::SecretKey& key) {
   const std::string& path = writer.file.path;
-  DGX_TRY(const ledger::Log log, ledger::read(path));
-  const auto* const first = std::get_if<manifest::LedgerPolicy>(&log.entries.front().statement.body);
+  DGX_TRY(const ledger::Log log, read_ledger(writer.file));
+  const auto* const first = std::get_if<manifest::LedgerPolicy>(&log.policy.body);
   const bool same_key = log.operator_id() == crypto::key_id(key.public_key());
   if (!same_key || first == nullptr || first->policy != policy)
     return Error{ErrorCode::kCannotCreate,
@@ -298,7 +299,7 @@ Result<Appended> append_to(Session& session, const LedgerWriter& options, Files 
     }
   }
   DGX_TRY(out.logged, batch.log());
-  out.head = ledger::head_of(session.writer.log().entries);
+  out.head = session.writer.log().head();
   return out;
 }
 

@@ -1,9 +1,6 @@
 #include <fmt/format.h>
 
-#include <map>
-
-#include "dgx/core/files.h"
-#include "dgx/jobs/settle.h"
+#include "settle/settle_files.h"
 
 namespace dgx::jobs {
 namespace {
@@ -28,61 +25,73 @@ Result<const protocol::Game*> find_game(const protocol::Market& market, const st
   return found;
 }
 
-/// The receipts' lines by statement. Line i is the receipt of entry i, as reading the ledger has checked.
-Result<std::map<Digest, std::string>> receipts_of(const LedgerFile& file, const ledger::Log& log) {
-  DGX_TRY(const std::string text, read_file(ledger::receipts_path(file.path), ledger::kMaxLedgerBytes));
-  std::map<Digest, std::string> out;
-  std::string_view rest = text;
-  for (const ledger::Entry& entry : log.entries) {
-    const std::size_t end = rest.find('\n');
-    if (end == std::string_view::npos) break;  // a writer came between the two reads
-    out.emplace(entry.statement.id, rest.substr(0, end));
-    rest.remove_prefix(end + 1);
-  }
-  return out;
-}
-
-/// Appends statements with their receipts.
+/// Statements out of a ledger, each with its receipt.
 class TranscriptText {
  public:
-  TranscriptText(std::map<Digest, std::string> receipts, ExtractedGame& out)
-      : receipts_(std::move(receipts)), out_(out) {}
+  TranscriptText(const ledger::Log& log, ExtractedGame& out) : log_(log), out_(out) {}
 
   template <class T>
-  void add(const manifest::Signed<T>& statement) {
+  [[nodiscard]] Status add(const manifest::Signed<T>& statement) {
     out_.text += statement.envelope + "\n";
-    const auto receipt = receipts_.find(statement.id);
-    if (receipt == receipts_.end()) return;
-    out_.text += receipt->second + "\n";
+    const auto index = log_.find(statement.id);
+    if (!index) return {};
+    DGX_TRY(const std::string receipt, log_.receipt(*index));
+    out_.text += receipt + "\n";
     ++out_.receipts;
+    return {};
   }
 
  private:
-  std::map<Digest, std::string> receipts_;
+  const ledger::Log& log_;
   ExtractedGame& out_;
 };
 
 }  // namespace
 
+Result<std::vector<manifest::Signed<manifest::Move>>> moves_of(const ledger::Log& log,
+                                                               const protocol::Game& game) {
+  const manifest::Signed<manifest::Challenge>& challenge = game.dispute().challenge;
+  std::vector<manifest::Signed<manifest::Move>> out;
+  for (std::size_t i = 0; i < log.entries.size(); ++i) {
+    const ledger::Entry& entry = log.entries[i];
+    if (entry.kind != manifest::Kind::kMove || entry.task != challenge.body.task) continue;
+    DGX_TRY(auto statement, log.statement(i));
+    DGX_TRY(auto move, manifest::as<manifest::Move>(std::move(statement)));
+    if (move.body.game == challenge.id) out.push_back(std::move(move));
+  }
+  return out;
+}
+
+Result<ledger::FoundEntry> extract_statement(const LedgerFile& file, const std::string& statement) {
+  DGX_TRY(const Digest id, statement_named(statement));
+  DGX_TRY(auto found, ledger::find_entry(file.path, id));
+  if (found.index == ledger::IndexFound::kWrong && file.progress != nullptr)
+    file.progress->note(
+        ledger::index_path(file.path) +
+        ": is not the ledger's, which was searched; its operator's next command makes it again");
+  if (!found.entry)
+    return usage_error(fmt::format("{}: statement {} is not in the ledger", file.path, id.brief()));
+  DGX_TRY(const manifest::Trust trust, load_trust(file.trust));
+  DGX_TRY([[maybe_unused]] const auto word,
+          trust.check(found.entry->receipt.key_id, file.path + ": the operator"));
+  return *std::move(found.entry);
+}
+
 Result<ExtractedGame> extract_game(const LedgerFile& file, const std::string& name) {
   DGX_TRY(const LedgerView view, view_ledger(file));
   DGX_TRY(const protocol::Game* game, find_game(view.market, name));
-  DGX_TRY(auto receipts, receipts_of(file, view.log));
   const protocol::Dispute& dispute = game->dispute();
   ExtractedGame out;
   out.game = dispute.challenge.id;
-  TranscriptText text(std::move(receipts), out);
-  text.add(dispute.task);
-  text.add(dispute.proof);
-  if (dispute.verdict) text.add(*dispute.verdict);
-  if (dispute.beacon) text.add(*dispute.beacon);
-  text.add(dispute.challenge);
-  for (const ledger::Entry& entry : view.log.entries) {
-    const auto* move = std::get_if<manifest::Move>(&entry.statement.body);
-    if (move == nullptr || move->game != out.game) continue;
-    text.add(entry.statement);
-    ++out.moves;
-  }
+  TranscriptText text(view.log, out);
+  DGX_CHECK(text.add(dispute.task));
+  DGX_CHECK(text.add(dispute.proof));
+  if (dispute.verdict) DGX_CHECK(text.add(*dispute.verdict));
+  if (dispute.beacon) DGX_CHECK(text.add(*dispute.beacon));
+  DGX_CHECK(text.add(dispute.challenge));
+  DGX_TRY(const auto moves, moves_of(view.log, *game));
+  for (const auto& move : moves) DGX_CHECK(text.add(move));
+  out.moves = std::ssize(moves);
   return out;
 }
 

@@ -12,22 +12,20 @@ namespace {
 constexpr std::size_t kLeastDigits = 8;
 
 /// A logged statement of which the operator has a copy: found by its own id or, for an opening, by its task.
-Result<const manifest::Signed<manifest::Body>*> find_fetched(const LedgerView& view,
-                                                             const std::string& name) {
-  const manifest::Signed<manifest::Body>* found = nullptr;
-  if (name.size() >= kLeastDigits) {
-    for (const ledger::Entry& entry : view.log.entries) {
-      if (!entry.statement.id.hex().starts_with(name) || !needs_fetch(entry.statement.body)) continue;
-      if (found != nullptr)
-        return usage_error(fmt::format("{}: more than one statement id begins with it", name));
-      found = &entry.statement;
-    }
+Result<manifest::Signed<manifest::Body>> find_fetched(const LedgerView& view, const std::string& name) {
+  std::optional<manifest::Signed<manifest::Body>> found;
+  for (std::size_t i = 0; name.size() >= kLeastDigits && i < view.log.entries.size(); ++i) {
+    if (!view.log.entries[i].id.hex().starts_with(name)) continue;
+    DGX_TRY(auto statement, view.log.statement(i));
+    if (!needs_fetch(statement.body)) continue;
+    if (found) return usage_error(fmt::format("{}: more than one statement id begins with it", name));
+    found = std::move(statement);
   }
-  if (found != nullptr) return found;
+  if (found) return *std::move(found);
   DGX_TRY(const protocol::TaskRecord* const record, find_task(view.market, name));
   if (!record->opening)
     return Error{ErrorCode::kMissing, fmt::format("task {} has no opening", record->task.id.brief()), {}};
-  return &view.log.entries[*view.log.find(record->opening->id)].statement;
+  return view.log.statement(*view.log.find(record->opening->id));
 }
 
 Status write_statement(const std::string& folder, std::string_view name, const std::string& envelope,
@@ -50,8 +48,8 @@ Status write_proof(const protocol::TaskRecord& record, const std::string& folder
 Result<FetchedCopy> fetch_copy(const LedgerFile& file, const std::string& name, const std::string& output,
                                Clobber clobber) {
   DGX_TRY(const LedgerView view, view_ledger(file));
-  DGX_TRY(const manifest::Signed<manifest::Body>* const statement, find_fetched(view, name));
-  FetchedCopy out{statement->id, *manifest::task_of(statement->body), kind_of(statement->body), {}};
+  DGX_TRY(const auto statement, find_fetched(view, name));
+  FetchedCopy out{statement.id, *manifest::task_of(statement.body), kind_of(statement.body), {}};
   const std::string from = OpeningStore(file.path).folder_of(out.task, out.statement);
   if (!exists(from))
     return Error{ErrorCode::kMissing, from + ": does not exist",

@@ -18,6 +18,12 @@ inline constexpr std::size_t kMaxPolicyFileBytes = manifest::kMaxEnvelopeBytes;
 /// identities that the user accepts.
 [[nodiscard]] Result<LedgerSummary> summarize(const LedgerFile& file, const ledger::Log& log);
 
+/// Gives the entries of a ledger that is read to a replay, which must outlive the reading.
+[[nodiscard]] ledger::Visit visit_of(protocol::Replay& replay);
+
+/// A statement's id, or the id of the statement in a file.
+[[nodiscard]] Result<Digest> statement_named(const std::string& name);
+
 /// A statement and its source, for messages.
 struct Incoming {
   manifest::Signed<manifest::Body> statement;

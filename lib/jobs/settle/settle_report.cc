@@ -2,8 +2,7 @@
 
 #include <algorithm>
 
-#include "dgx/merkle/digests.h"
-#include "dgx/merkle/tree.h"
+#include "settle/read_ledger.h"
 #include "settle/settle_files.h"
 
 namespace dgx::jobs {
@@ -17,17 +16,6 @@ constexpr std::size_t kLeastDigits = 8;
 bool is_hex(std::string_view text) {
   return std::all_of(text.begin(), text.end(),
                      [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
-}
-
-/// A statement's id, or the id of the statement in a file.
-Result<Digest> statement_named(const std::string& name) {
-  if (const auto id = digest_from_hex(name); id.ok()) return *id;
-  DGX_TRY(const auto statement, manifest::read_any(name));
-  return statement.id;
-}
-
-RootReference head_at(const ledger::Log& log, std::size_t size) {
-  return ledger::head_of(std::span(log.entries).first(size));
 }
 
 /// The claim that a signed head, or a receipt, makes about its ledger.
@@ -45,31 +33,18 @@ Result<Claim> claim_in(const manifest::Signed<manifest::Body>& statement) {
       fmt::format("is a {} statement, expected a tree head or a receipt", name_of(kind_of(statement.body))));
 }
 
-/// The root after each entry.
-std::vector<Digest> roots_of(const ledger::Log& log) {
-  std::vector<Digest> out;
-  merkle::TreeBuilder tree;
-  for (const ledger::Entry& entry : log.entries) {
-    tree.add_hash(merkle::ledger_leaf(entry.statement.id, static_cast<std::uint64_t>(entry.milliseconds)));
-    out.push_back(tree.root());
-  }
-  return out;
-}
-
 /// A signed head's contradiction to the ledger, in words; empty if there is none.
-std::string fault_of(const RootReference& head, const std::vector<Digest>& roots) {
+std::string fault_of(const RootReference& head, const ledger::Log& log) {
   const auto count = static_cast<std::size_t>(head.count);
-  if (count > roots.size())
-    return fmt::format("was signed over {} entries, the ledger has {}", count, roots.size());
-  return roots[count - 1] == head.root
-             ? ""
-             : fmt::format("records a different history of the first {} entries", count);
+  if (count > log.entries.size())
+    return fmt::format("was signed over {} entries, the ledger has {}", count, log.entries.size());
+  return log.head(count) == head ? ""
+                                 : fmt::format("records a different history of the first {} entries", count);
 }
 
 /// Compares the heads in `path`. One that the operator signed but that is none of this ledger's shows a fork:
 /// at most one fault a file. Anything else that does not fit is an error.
-Status compare_heads(const std::string& path, const ledger::Log& log, const std::vector<Digest>& roots,
-                     std::vector<std::string>& faults) {
+Status compare_heads(const std::string& path, const ledger::Log& log, std::vector<std::string>& faults) {
   DGX_TRY(const std::vector<Incoming> statements, read_statements(path));
   for (const auto& [statement, where] : statements) {
     const auto claim = claim_in(statement);
@@ -77,7 +52,7 @@ Status compare_heads(const std::string& path, const ledger::Log& log, const std:
     if (claim->ledger != log.id()) return malformed(where + ": belongs to another ledger");
     if (statement.key_id != log.operator_id())
       return unauthorised(where + ": is not signed by the ledger's operator");
-    const std::string fault = fault_of(claim->head, roots);
+    const std::string fault = fault_of(claim->head, log);
     if (fault.empty()) continue;
     faults.push_back(where + ": " + fault);
     break;
@@ -95,10 +70,22 @@ Result<std::size_t> size_or_all(const ledger::Log& log, std::optional<std::int64
 
 }  // namespace
 
+Result<Digest> statement_named(const std::string& name) {
+  if (const auto id = digest_from_hex(name); id.ok()) return *id;
+  DGX_TRY(const auto statement, manifest::read_any(name));
+  return statement.id;
+}
+
+ledger::Visit visit_of(protocol::Replay& replay) {
+  return [&replay](std::size_t index, const manifest::Signed<manifest::Body>& statement,
+                   std::int64_t milliseconds) { replay.take(index, statement, milliseconds); };
+}
+
 Result<LedgerView> view_ledger(const LedgerFile& file) {
-  DGX_TRY(ledger::Log log, ledger::read(file.path));
+  protocol::Replay replay;
+  DGX_TRY(ledger::Log log, read_ledger(file, visit_of(replay)));
   DGX_TRY(LedgerSummary summary, summarize(file, log));
-  auto market = protocol::Market::replay(log);
+  auto market = std::move(replay).finish();
   if (!market.ok()) return broken_ledger(file.path, market.error());
   return LedgerView{std::move(summary), std::move(log), std::move(market).value()};
 }
@@ -140,18 +127,15 @@ Result<std::map<std::string, std::int64_t>> accounts_of(const LedgerView& view,
 
 Result<LedgerCheck> check_ledger(const LedgerFile& file, const std::vector<std::string>& against,
                                  const std::optional<std::string>& task) {
-  DGX_TRY(const ledger::Log log, ledger::read(file.path));
+  protocol::Replay replay;
+  DGX_TRY(const ledger::Log log, read_ledger(file, visit_of(replay)));
   LedgerCheck out;
   DGX_TRY(out.summary, summarize(file, log));
-  protocol::Market market;
-  for (std::size_t i = 0; i < log.entries.size(); ++i) {
-    const Status status = market.apply(log.entries[i].statement, log.entries[i].milliseconds);
-    if (status.ok()) continue;
-    out.faults.push_back(fmt::format("{}: line {}: {}", file.path, i + 1, status.error().message));
-    break;  // entries after one that was not allowed have no meaning
-  }
-  const std::vector<Digest> roots = roots_of(log);
-  for (const std::string& path : against) DGX_CHECK(compare_heads(path, log, roots, out.faults));
+  const protocol::Market& market = replay.market;
+  if (replay.fault)
+    out.faults.push_back(
+        fmt::format("{}: line {}: {}", file.path, replay.fault->index + 1, replay.fault->error.message));
+  for (const std::string& path : against) DGX_CHECK(compare_heads(path, log, out.faults));
   if (task && out.faults.empty()) {
     DGX_TRY([[maybe_unused]] const protocol::TaskRecord* record, find_task(market, *task));
   }
@@ -163,13 +147,13 @@ Result<LedgerCheck> check_ledger(const LedgerFile& file, const std::vector<std::
 }
 
 Result<LedgerSummary> head_of_ledger(const LedgerFile& file) {
-  DGX_TRY(const ledger::Log log, ledger::read(file.path));
+  DGX_TRY(const ledger::Log log, read_ledger(file));
   return summarize(file, log);
 }
 
 Result<manifest::Signed<manifest::TreeHead>> sign_head(const LedgerWriter& writer) {
   DGX_TRY(const crypto::SecretKey key, read_key(writer.key));
-  DGX_TRY(const ledger::Log log, ledger::read(writer.file.path));
+  DGX_TRY(const ledger::Log log, read_ledger(writer.file));
   DGX_TRY([[maybe_unused]] const LedgerSummary summary, summarize(writer.file, log));
   if (key.public_key() != log.operator_key()) {
     return unauthorised(
@@ -180,7 +164,7 @@ Result<manifest::Signed<manifest::TreeHead>> sign_head(const LedgerWriter& write
 
 Result<InclusionProof> prove_statement(const LedgerFile& file, const std::string& statement,
                                        std::optional<std::int64_t> size) {
-  DGX_TRY(const ledger::Log log, ledger::read(file.path));
+  DGX_TRY(const ledger::Log log, read_ledger(file));
   DGX_TRY(const LedgerSummary summary, summarize(file, log));
   DGX_TRY(const Digest id, statement_named(statement));
   const std::optional<std::size_t> index = log.find(id);
@@ -191,18 +175,18 @@ Result<InclusionProof> prove_statement(const LedgerFile& file, const std::string
                         id,
                         static_cast<std::int64_t>(*index),
                         log.entries[*index].milliseconds,
-                        head_at(log, count),
+                        log.head(count),
                         std::move(path)};
 }
 
 Result<ConsistencyProof> prove_growth(const LedgerFile& file, std::int64_t from,
                                       std::optional<std::int64_t> to) {
-  DGX_TRY(const ledger::Log log, ledger::read(file.path));
+  DGX_TRY(const ledger::Log log, read_ledger(file));
   DGX_TRY(const LedgerSummary summary, summarize(file, log));
   DGX_TRY(const std::size_t old_size, size_or_all(log, from));
   DGX_TRY(const std::size_t new_size, size_or_all(log, to));
   DGX_TRY(std::vector<Digest> path, ledger::prove_consistency(log, old_size, new_size));
-  return ConsistencyProof{summary.ledger, head_at(log, old_size), head_at(log, new_size), std::move(path)};
+  return ConsistencyProof{summary.ledger, log.head(old_size), log.head(new_size), std::move(path)};
 }
 
 Result<PolicyBounds> bounds_of_task(const std::string& task_path, const std::optional<std::string>& trust) {

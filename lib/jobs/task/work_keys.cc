@@ -26,13 +26,10 @@ Result<crypto::MacKey> read_key_of(const std::string& path, Progress& progress) 
   return crypto::MacKey::from_bytes(key->bytes);
 }
 
-/// $XDG_STATE_HOME/dgx/work.key; nullopt if the user has no home.
 std::optional<std::string> state_path() {
-  const char* const state = std::getenv("XDG_STATE_HOME");
-  if (state != nullptr && state[0] == '/') return std::string(state) + "/dgx/work.key";
-  const char* const home = std::getenv("HOME");
-  if (home == nullptr || home[0] != '/') return std::nullopt;
-  return std::string(home) + "/.local/state/dgx/work.key";
+  auto out = state_folder();
+  if (out) *out += "/work.key";
+  return out;
 }
 
 /// Makes the key file. Two processes may come here at once: the second takes the first's key.
@@ -49,6 +46,14 @@ Status make_key(const std::string& path) {
 }
 
 }  // namespace
+
+std::optional<std::string> state_folder() {
+  const char* const state = std::getenv("XDG_STATE_HOME");
+  if (state != nullptr && state[0] == '/') return std::string(state) + "/dgx";
+  const char* const home = std::getenv("HOME");
+  if (home == nullptr || home[0] != '/') return std::nullopt;
+  return std::string(home) + "/.local/state/dgx";
+}
 
 WorkKeys WorkKeys::of(const crypto::SecretKey& signer) {
   WorkKeys out;

@@ -12,6 +12,9 @@
 
 namespace dgx::jobs {
 
+/// $XDG_STATE_HOME/dgx, where dgx keeps what it remembers for its user; nullopt if they have no home.
+[[nodiscard]] std::optional<std::string> state_folder();
+
 /// A party's keys for files that are not statements but that it reads back as its own: shards, partial
 /// shards, and notes. Such a file is a line and, on a second one, the line's code (dgx-verify(1), "Work
 /// keys"): made under the first key available, accepted under any.

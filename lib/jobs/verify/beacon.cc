@@ -8,10 +8,10 @@
 #include "dgx/crypto/random.h"
 #include "dgx/jobs/proof_files.h"
 #include "dgx/jobs/task_files.h"
-#include "dgx/ledger/ledger.h"
 #include "dgx/manifest/fields.h"
 #include "dgx/protocol/admission.h"
 #include "dgx/protocol/verify.h"
+#include "settle/read_ledger.h"
 
 namespace dgx::jobs {
 namespace {
@@ -38,8 +38,9 @@ Result<Digest> read_secret(const std::string& path, const manifest::BeaconCommit
 using SignedProof = manifest::Signed<manifest::Proof>;
 
 /// Checks that the ledger in `path` is the one named and has the proof.
-Status check_ledger(const std::string& path, const Digest& ledger, const SignedProof& proof) {
-  DGX_TRY(const ledger::Log log, ledger::read(path));
+Status check_ledger(const LedgerFile& file, const Digest& ledger, const SignedProof& proof) {
+  const std::string& path = file.path;
+  DGX_TRY(const ledger::Log log, read_ledger(file));
   if (log.id() != ledger)
     return malformed(
         fmt::format("{}: is ledger {}, the task names {}", path, log.id().brief(), ledger.brief()));
@@ -71,8 +72,8 @@ Status check_receipt(const std::string& path, const crypto::PublicKey& ledger_op
 }
 
 /// Checks the evidence that the proof is in the ledger that the task names.
-Status check_logged(const RevealBeaconOptions& options, const manifest::Task& task,
-                    const SignedProof& proof) {
+Status check_logged(const RevealBeaconOptions& options, const manifest::Task& task, const SignedProof& proof,
+                    const JobContext& context) {
   const LogEvidence& logged = options.logged;
   if (!task.ledger) {
     if (logged.unlogged) return {};
@@ -82,7 +83,7 @@ Status check_logged(const RevealBeaconOptions& options, const manifest::Task& ta
   if (logged.unlogged)
     return usage_error(
         fmt::format("{}: names ledger {}, which must contain the proof", options.task, task.ledger->brief()));
-  if (logged.ledger) return check_ledger(*logged.ledger, *task.ledger, proof);
+  if (logged.ledger) return check_ledger(ledger_file(*logged.ledger, context), *task.ledger, proof);
   if (!logged.receipt || !logged.ledger_operator) {
     return usage_error("the proof must be logged before the secret is revealed",
                        "give --receipt R.json with --operator OP.pub.pem, or --ledger L.jsonl");
@@ -159,7 +160,7 @@ Result<RevealBeaconResult> reveal_beacon(const RevealBeaconOptions& options, con
   }
   if (auto checked = protocol::check_proof(task, proof); !checked.ok())
     return within(options.proof, std::move(checked).error());
-  DGX_CHECK(check_logged(options, task.body, proof));
+  DGX_CHECK(check_logged(options, task.body, proof, context));
   DGX_TRY(const Digest secret, read_secret(beside(options.commitment, ".secret"), commitment.body));
   const manifest::Beacon body{proof.body.task, commitment.id, proof.id, secret,
                               manifest::beacon_value(secret, proof.id)};

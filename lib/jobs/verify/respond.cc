@@ -6,6 +6,7 @@
 #include "dgx/jobs/proof_files.h"
 #include "dgx/jobs/verify.h"
 #include "settle/opening_store.h"
+#include "settle/read_ledger.h"
 #include "task/file_watch.h"
 #include "task/post.h"
 
@@ -146,7 +147,7 @@ Result<RespondResult> respond(const RespondOptions& options, const JobContext& c
   FileWatch watch({ledger::receipts_path(options.ledger)}, context.stop, options.timeout);
   for (;;) {
     watch.look();
-    DGX_TRY(const LedgerView view, view_ledger({options.ledger, context.trust}));
+    DGX_TRY(const LedgerView view, view_ledger(ledger_file(options.ledger, context)));
     const auto record = view.market.tasks().find(task.id);
     if (record == view.market.tasks().end())
       return Error{

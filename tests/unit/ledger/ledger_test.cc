@@ -5,39 +5,25 @@
 #include <algorithm>
 #include <atomic>
 #include <catch2/catch.hpp>
-#include <filesystem>
 #include <thread>
 
 #include "consistency.h"
 #include "dgx/merkle/digests.h"
 #include "faulty_file_system.h"
-#include "statements.h"
+#include "support.h"
 
 using namespace dgx;
 using namespace dgx::ledger;
 using manifest::Body;
 using manifest::Signed;
+using test::content;
+using test::kOperator;
 
 namespace {
 
-constexpr std::uint8_t kOperator = 1;
+using Folder = test::LedgerFolder;
 
-/// A temporary folder, removed at the end.
-struct Folder {
-  Folder() {
-    std::string name = (std::filesystem::temp_directory_path() / "dgx-ledger-XXXXXX").string();
-    path = ::mkdtemp(name.data());
-  }
-  ~Folder() { std::filesystem::remove_all(path); }
-  [[nodiscard]] std::string file() const { return path + "/L.jsonl"; }
-  std::string path;
-};
-
-Signed<Body> deposit(int number) {
-  return *manifest::seal_any(
-      manifest::Deposit{test::key_id(7), 10, "payment " + std::to_string(number), test::ledger_id()},
-      test::key(kOperator));
-}
+Signed<Body> deposit(int number) { return test::numbered_deposit(number); }
 
 /// A ledger of a policy and `count` deposits.
 void fill(const std::string& path, int count) {
@@ -49,7 +35,6 @@ void fill(const std::string& path, int count) {
   for (int i = 0; i < count; ++i) REQUIRE(writer->append(deposit(i), 1'000 + 10 * i).ok());
 }
 
-std::string content(const std::string& path) { return *dgx::read_file(path, 1 << 24); }
 void put(const std::string& path, const std::string& text) {
   REQUIRE(write_file(path, text, Clobber::kReplace).ok());
 }
@@ -82,7 +67,7 @@ TEST_CASE("time never goes back, and a statement counts once") {
   const auto receipt = writer->append(deposit(5), 3);
   REQUIRE(receipt.ok());
   CHECK(receipt->body.milliseconds == 1'010);
-  CHECK(receipt->body.head == head_of(writer->log().entries));
+  CHECK(receipt->body.head == writer->log().head());
   const auto again = writer->append(deposit(5), 2'000);
   REQUIRE_FALSE(again.ok());
   CHECK(again.error().code == ErrorCode::kNotAllowed);
@@ -261,15 +246,15 @@ TEST_CASE("two ledgers that fork have no consistency proof, one that grows has")
   const Folder folder;
   fill(folder.file(), 6);
   const auto log = ledger::read(folder.file());
-  const auto old_head = head_of(std::span(log->entries).first(4));
-  const auto new_head = head_of(log->entries);
+  const auto old_head = log->head(4);
+  const auto new_head = log->head();
   const auto path = prove_consistency(*log, 4, 7);
   REQUIRE(path.ok());
   CHECK(test::verify_consistency(4, old_head.root, 7, new_head.root, *path));
   CHECK_FALSE(test::verify_consistency(4, test::digest("fork"), 7, new_head.root, *path));
   const auto inclusion = prove_inclusion(*log, 2, 7);
   REQUIRE(inclusion.ok());
-  const Digest leaf = merkle::ledger_leaf(log->entries[2].statement.id, 1'010);
+  const Digest leaf = merkle::ledger_leaf(log->entries[2].id, 1'010);
   CHECK(merkle::verify_inclusion(leaf, 2, 7, *inclusion, new_head.root));
   CHECK_FALSE(prove_inclusion(*log, 7, 7).ok());
   CHECK_FALSE(prove_inclusion(*log, 2, 8).ok());

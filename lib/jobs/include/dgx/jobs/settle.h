@@ -11,8 +11,10 @@
 #include "dgx/core/bytes.h"
 #include "dgx/core/files.h"
 #include "dgx/core/job_context.h"
+#include "dgx/core/progress.h"
 #include "dgx/core/result.h"
 #include "dgx/jobs/key.h"
+#include "dgx/ledger/index.h"
 #include "dgx/ledger/ledger.h"
 #include "dgx/manifest/statement.h"
 #include "dgx/protocol/bounds.h"
@@ -33,6 +35,8 @@ namespace dgx::jobs {
 struct LedgerFile {
   std::string path;
   std::optional<std::string> trust;
+  int threads = 1;               ///< that check signatures
+  Progress* progress = nullptr;  ///< is told what was found wrong beside the ledger; null: nobody is
 };
 
 /// A ledger's summary at a moment.
@@ -166,6 +170,15 @@ struct ExtractedGame {
 /// `name` is the game's id, or at least the first eight digits of it. kUsage if there is no such game, or
 /// more than one.
 [[nodiscard]] Result<ExtractedGame> extract_game(const LedgerFile& file, const std::string& name);
+
+/// A statement of the ledger and the operator's receipt for it, looked up by its id, or by its file, without
+/// reading the ledger: ledger::find_entry(). kUsage if it is not there.
+[[nodiscard]] Result<ledger::FoundEntry> extract_statement(const LedgerFile& file,
+                                                           const std::string& statement);
+
+/// The moves of a game that a ledger has, in order, read from its file.
+[[nodiscard]] Result<std::vector<manifest::Signed<manifest::Move>>> moves_of(const ledger::Log& log,
+                                                                             const protocol::Game& game);
 
 /// Finds a task of the ledger by its id, by at least the first eight digits of it, or by its file. kUsage if
 /// there is none, or more than one.

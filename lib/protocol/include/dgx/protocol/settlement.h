@@ -10,7 +10,6 @@
 
 #include "dgx/core/bytes.h"
 #include "dgx/core/result.h"
-#include "dgx/ledger/ledger.h"
 #include "dgx/manifest/statement.h"
 #include "dgx/protocol/game.h"
 #include "dgx/protocol/market_clock.h"
@@ -165,9 +164,6 @@ class Market {
   /// kUnauthorised: by the wrong signer; kMalformed: contradicts what it refers to.
   [[nodiscard]] Status apply(const manifest::Signed<manifest::Body>& statement, std::int64_t milliseconds);
 
-  /// Replays a whole ledger; errors name the entry.
-  [[nodiscard]] static Result<Market> replay(const ledger::Log& log);
-
   [[nodiscard]] const std::map<Digest, TaskRecord>& tasks() const { return state_.tasks; }
   [[nodiscard]] std::map<std::string, std::int64_t> balances() const;
   /// deposits − withdrawals = sum of balances().
@@ -192,6 +188,22 @@ class Market {
 
  private:
   MarketState state_;
+};
+
+/// The market that a ledger's entries give, entry by entry as a reader comes to them (ledger::Reading).
+struct Replay {
+  Market market;
+  /// The first entry that breaks the rules. Those after it have no meaning, and are passed over.
+  struct Fault {
+    std::size_t index = 0;
+    Error error;
+  };
+  std::optional<Fault> fault;
+
+  /// Applies entry `index`. Index 0 begins anew.
+  void take(std::size_t index, const manifest::Signed<manifest::Body>& statement, std::int64_t milliseconds);
+  /// The market, or the fault's error, which names the entry. To be called once, after the last entry.
+  [[nodiscard]] Result<Market> finish() &&;
 };
 
 }  // namespace dgx::protocol
