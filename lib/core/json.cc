@@ -10,9 +10,14 @@ namespace {
 /// Appends a string as in RFC 8785 section 3.2.2.2: the two-character escapes, \u00xx for other controls,
 /// everything else as it is.
 void append_string(std::string& out, std::string_view text) {
+  const auto is_plain = [](char c) { return static_cast<unsigned char>(c) >= 0x20 && c != '"' && c != '\\'; };
   out += '"';
-  for (const char c : text) {
-    switch (c) {
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const std::size_t begin = i;
+    while (i < text.size() && is_plain(text[i])) ++i;
+    out += text.substr(begin, i - begin);
+    if (i == text.size()) break;
+    switch (const char c = text[i]) {
       case '"': out += "\\\""; break;
       case '\\': out += "\\\\"; break;
       case '\b': out += "\\b"; break;
@@ -20,12 +25,7 @@ void append_string(std::string& out, std::string_view text) {
       case '\n': out += "\\n"; break;
       case '\r': out += "\\r"; break;
       case '\t': out += "\\t"; break;
-      default:
-        if (static_cast<unsigned char>(c) < 0x20) {
-          out += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
-        } else {
-          out += c;
-        }
+      default: out += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
     }
   }
   out += '"';
