@@ -10,6 +10,8 @@
 #include <limits>
 #include <numeric>
 
+#include "dgx/core/utf8.h"
+
 namespace dgx {
 namespace {
 
@@ -94,6 +96,15 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 }
 
 }  // namespace
+
+bool is_utf8(std::string_view text) {
+  while (!text.empty()) {
+    const std::size_t bytes = read_character(text).bytes;
+    if (bytes == 0) return false;
+    text.remove_prefix(bytes);
+  }
+  return true;
+}
 
 std::string printable(std::string_view text, Newlines newlines) {
   std::string out;
