@@ -20,6 +20,7 @@ int main(int argc, char** argv) {
   tools::add_check(tool);
   tools::add_head(tool);
   tools::add_prove(tool);
+  tools::add_cosign(tool);
   tools::add_bounds(tool);
   tool.later("simulate", "simulate participants who cheat, idle and collude");
   return tool.run(argc, argv);

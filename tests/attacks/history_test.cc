@@ -56,7 +56,7 @@ std::string write_head(const Folder& folder, const std::string& path) {
 
 /// The faults found by a check against the head; "" if there are none.
 std::string faults(const std::string& path, const std::string& head) {
-  const auto check = jobs::check_ledger({path, std::nullopt}, {head}, std::nullopt);
+  const auto check = jobs::check_ledger({path, std::nullopt}, {.against = {head}}, std::nullopt);
   if (!check.ok()) return check.error().message;
   std::string out;
   for (const std::string& fault : check->faults) out += fault + "\n";

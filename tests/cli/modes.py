@@ -30,7 +30,13 @@ WITHOUT = (
     ([*CHALLENGE, "--segment", "1"], {"--part": "1"}, "--chunk"),
     (PACK, {"--seed": "1"}, "--shuffle or --split"),
     (["dgx-profile", "t", "--data", "d", "--against", "p"], {"--output": "o"}, "--key"),
-    (["dgx-settle", "head", "l"], {"--output": "o"}, "--key"),
+    (["dgx-settle", "head", "l"], {"--output": "o", "--note": None}, "--key"),
+    (["dgx-settle", "head", "l", "--key", "k"], {"--old": "1"}, "--note"),
+    (["dgx-settle", "check", "l"], {"--saw": "s"}, "--cosigned"),
+    (["dgx-settle", "check", "l"], {"--cosigned": "n", "--quorum": "1"}, "--witness"),
+    (["dgx-settle", "check", "l"], {"--witness": "w"}, "--cosigned"),
+    (["dgx-settle", "cosign", "--saw", "s", "--ledger", "l", "--key", "k"], {"--operator": "o", "--seen": "s", "--first": None, "--wait": None}, "NOTE"),
+    (["dgx-settle", "cosign", "n", "--operator", "o", "--seen", "s", "--key", "k"], {"--ledger": "l"}, "--saw"),
 )
 WITH = (
     (EVALUATE, {"--validate": "t", "--every": "1", "--init": "i", "--device": "cpu", "--until": "1", "--max-time": "1h", "--keep": "last", "--profile-ops": None,

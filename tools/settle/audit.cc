@@ -1,6 +1,7 @@
 // dgx-settle check, head and prove: a ledger replayed against the rules, tree heads, proofs of entries.
 // dgx-settle(1).
 #include "dgx/core/files.h"
+#include "dgx/jobs/cosign.h"
 #include "settle/commands.h"
 #include "settle/declare.h"
 #include "settle/print.h"
@@ -17,16 +18,27 @@ json::Array path_json(const std::vector<Digest>& path) {
 struct Check {
   jobs::LedgerFile file;
   std::optional<std::string> task;
-  std::vector<std::string> against;
+  jobs::LedgerEvidence evidence;
 
   void declare(cli::Command& command) {
     declare_ledger(command, file);
     declare_task(command, task, "a task that must be in the ledger");
-    command.option("--against", "HEAD.json", against,
+    command.option("--against", "HEAD.json", evidence.against,
                    "earlier tree heads or receipts signed by the operator");
+    command.option("--cosigned", "NOTE", evidence.cosigned,
+                   "notes of the operator that witnesses cosigned: the ledger must be the one they saw");
+    command.option("--witness", "VKEY", evidence.witnesses,
+                   "the verifier keys of the witnesses, NAME+ID+KEY");
+    command.option("--quorum", "K", evidence.quorum, "how many witnesses must agree (default: all)");
+    command.option(
+        "--saw", "FILE", evidence.saw,
+        "statements, and the witnesses' notes that they saw them: they must not have been refused");
+    command.only_with({"--saw"}, {"--cosigned"});
+    command.only_with({"--cosigned", "--quorum"}, {"--witness"});
+    command.only_with({"--witness"}, {"--cosigned"});
   }
   Result<cli::Verdict> run(cli::Out& out) const {
-    DGX_TRY(const auto check, jobs::check_ledger(ledger_of(file, out), against, task));
+    DGX_TRY(const auto check, jobs::check_ledger(ledger_of(file, out), evidence, task));
     print_summary(out, check.summary);
     out.field("tasks", check.tasks);
     out.field("settled", check.settled);
@@ -41,13 +53,21 @@ struct Check {
 
 struct Head {
   jobs::LedgerWriter writer;
+  bool note = false;
+  std::optional<std::int64_t> old_count;
   std::string path = "-";
 
   void declare(cli::Command& command) {
     declare_ledger(command, writer.file);
     command.key(writer.key.path, writer.key.passphrase_file, cli::Need::kOptional);
-    command.output(path, "HEAD.json", cli::Need::kOptional, "file to write the signed tree head to");
-    command.only_with({"--output"}, {"--key"});
+    command.flag("--note", note, "sign a note, as witnesses cosign it, instead of a tree head");
+    command.option(
+        "--old", "N", old_count,
+        "with the proof that it continues the first N entries: a request to a witness who saw those "
+        "last, or none (0)");
+    command.output(path, "HEAD", cli::Need::kOptional, "file to write the signed tree head or note to");
+    command.only_with({"--output", "--note"}, {"--key"});
+    command.only_with({"--old"}, {"--note"});
   }
   Result<cli::Verdict> run(cli::Out& out) const {
     jobs::LedgerWriter request = writer;
@@ -57,8 +77,13 @@ struct Head {
       return print_summary(out, summary), cli::Verdict::kDone;
     }
     DGX_TRY(Output output, out.claim(path));
-    DGX_TRY(const auto head, jobs::sign_head(request));
-    DGX_CHECK(out.output(output, head.envelope + "\n"));
+    if (note) {
+      DGX_TRY(const std::string text, jobs::note_of_ledger(request, old_count));
+      DGX_CHECK(out.output(output, text));
+    } else {
+      DGX_TRY(const auto head, jobs::sign_head(request));
+      DGX_CHECK(out.output(output, head.envelope + "\n"));
+    }
     return cli::Verdict::kDone;
   }
 };

@@ -17,6 +17,7 @@ void add_run(cli::Tool& tool);
 void add_check(cli::Tool& tool);
 void add_head(cli::Tool& tool);
 void add_prove(cli::Tool& tool);
+void add_cosign(cli::Tool& tool);
 void add_bounds(cli::Tool& tool);
 
 }  // namespace dgx::tools

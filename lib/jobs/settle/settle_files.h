@@ -21,6 +21,12 @@ inline constexpr std::size_t kMaxPolicyFileBytes = manifest::kMaxEnvelopeBytes;
 /// Gives the entries of a ledger that is read to a replay, which must outlive the reading.
 [[nodiscard]] ledger::Visit visit_of(protocol::Replay& replay);
 
+/// A signed head's contradiction to the ledger, in words; empty if there is none.
+[[nodiscard]] std::string fault_of(const manifest::RootReference& head, const ledger::Log& log);
+
+/// Reads a ledger for its operator. kUnauthorised unless the key is theirs.
+[[nodiscard]] Result<ledger::Log> read_as_operator(const LedgerWriter& writer, const crypto::SecretKey& key);
+
 /// A statement's id, or the id of the statement in a file.
 [[nodiscard]] Result<Digest> statement_named(const std::string& name);
 

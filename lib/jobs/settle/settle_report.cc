@@ -4,6 +4,7 @@
 
 #include "settle/read_ledger.h"
 #include "settle/settle_files.h"
+#include "settle/watch.h"
 
 namespace dgx::jobs {
 namespace {
@@ -33,15 +34,6 @@ Result<Claim> claim_in(const manifest::Signed<manifest::Body>& statement) {
       fmt::format("is a {} statement, expected a tree head or a receipt", name_of(kind_of(statement.body))));
 }
 
-/// A signed head's contradiction to the ledger, in words; empty if there is none.
-std::string fault_of(const RootReference& head, const ledger::Log& log) {
-  const auto count = static_cast<std::size_t>(head.count);
-  if (count > log.entries.size())
-    return fmt::format("was signed over {} entries, the ledger has {}", count, log.entries.size());
-  return log.head(count) == head ? ""
-                                 : fmt::format("records a different history of the first {} entries", count);
-}
-
 /// Compares the heads in `path`. One that the operator signed but that is none of this ledger's shows a fork:
 /// at most one fault a file. Anything else that does not fit is an error.
 Status compare_heads(const std::string& path, const ledger::Log& log, std::vector<std::string>& faults) {
@@ -69,6 +61,14 @@ Result<std::size_t> size_or_all(const ledger::Log& log, std::optional<std::int64
 }
 
 }  // namespace
+
+std::string fault_of(const RootReference& head, const ledger::Log& log) {
+  const auto count = static_cast<std::size_t>(head.count);
+  if (count > log.entries.size())
+    return fmt::format("was signed over {} entries, the ledger has {}", count, log.entries.size());
+  return log.head(count) == head ? ""
+                                 : fmt::format("records a different history of the first {} entries", count);
+}
 
 Result<Digest> statement_named(const std::string& name) {
   if (const auto id = digest_from_hex(name); id.ok()) return *id;
@@ -125,17 +125,26 @@ Result<std::map<std::string, std::int64_t>> accounts_of(const LedgerView& view,
   return out;
 }
 
-Result<LedgerCheck> check_ledger(const LedgerFile& file, const std::vector<std::string>& against,
+Result<LedgerCheck> check_ledger(const LedgerFile& file, const LedgerEvidence& evidence,
                                  const std::optional<std::string>& task) {
+  DGX_TRY(Watch watch, Watch::open(evidence));
   protocol::Replay replay;
-  DGX_TRY(const ledger::Log log, read_ledger(file, visit_of(replay)));
+  const auto visit = [&](std::size_t index, const manifest::Signed<manifest::Body>& statement,
+                         std::int64_t milliseconds) {
+    if (index == 0) watch.begin();
+    watch.before(milliseconds, replay.market);
+    replay.take(index, statement, milliseconds);
+  };
+  DGX_TRY(const ledger::Log log, read_ledger(file, visit));
   LedgerCheck out;
   DGX_TRY(out.summary, summarize(file, log));
   const protocol::Market& market = replay.market;
   if (replay.fault)
     out.faults.push_back(
         fmt::format("{}: line {}: {}", file.path, replay.fault->index + 1, replay.fault->error.message));
-  for (const std::string& path : against) DGX_CHECK(compare_heads(path, log, out.faults));
+  for (const std::string& path : evidence.against) DGX_CHECK(compare_heads(path, log, out.faults));
+  DGX_TRY(auto seen, watch.compare(log, replay.market));
+  std::move(seen.begin(), seen.end(), std::back_inserter(out.faults));
   if (task && out.faults.empty()) {
     DGX_TRY([[maybe_unused]] const protocol::TaskRecord* record, find_task(market, *task));
   }
@@ -151,14 +160,17 @@ Result<LedgerSummary> head_of_ledger(const LedgerFile& file) {
   return summarize(file, log);
 }
 
+Result<ledger::Log> read_as_operator(const LedgerWriter& writer, const crypto::SecretKey& key) {
+  DGX_TRY(ledger::Log log, read_ledger(writer.file));
+  DGX_TRY([[maybe_unused]] const LedgerSummary summary, summarize(writer.file, log));
+  if (key.public_key() == log.operator_key()) return log;
+  return unauthorised(
+      fmt::format("{}: the key is not the operator's, {}", writer.file.path, log.operator_id().brief()));
+}
+
 Result<manifest::Signed<manifest::TreeHead>> sign_head(const LedgerWriter& writer) {
   DGX_TRY(const crypto::SecretKey key, read_key(writer.key));
-  DGX_TRY(const ledger::Log log, read_ledger(writer.file));
-  DGX_TRY([[maybe_unused]] const LedgerSummary summary, summarize(writer.file, log));
-  if (key.public_key() != log.operator_key()) {
-    return unauthorised(
-        fmt::format("{}: the key is not the operator's, {}", writer.file.path, log.operator_id().brief()));
-  }
+  DGX_TRY(const ledger::Log log, read_as_operator(writer, key));
   return manifest::seal(ledger::tree_head(log, std::max(writer.clock(), log.now())), key);
 }
 

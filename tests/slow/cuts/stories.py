@@ -191,6 +191,8 @@ class Settle(Story):
         told(machine, "dgx-settle", "check", "L.jsonl")
         for name in ("L.jsonl", "L.receipts.jsonl"):
             assert slurp(machine, name).startswith(self.base.get(name, b"")), f"{name}: lines that were there are gone"
+        if "d1.json" in self.base:  # whatever the index beside it is
+            ok(machine.run("dgx-settle", "extract", "L.jsonl", "--statement", "d1.json"))
 
     def end(self, machine):
         return {"entries": self.entries(machine), "balances": told(machine, "dgx-settle", "balances", "L.jsonl")}
@@ -199,6 +201,11 @@ class Settle(Story):
         found = self.end(machine)
         assert found["balances"] == self.wanted["balances"], "the balances are others"
         assert found["entries"] >= self.wanted["entries"], f"{found['entries']} entries, not {self.wanted['entries']}"
+        if has(machine, "L.index"):
+            records = slurp(machine, "L.index")
+            entries = slurp(machine, "L.jsonl").split(b"\n")[:-1]
+            offsets = [sum(len(line) + 1 for line in entries[:i]) for i in range(len(entries))]
+            assert [int.from_bytes(records[40 * i + 32:40 * i + 40], "big") for i in range(len(records) // 40)] == offsets, "the index is another"
 
 
 class Init(Settle):
@@ -232,6 +239,24 @@ class Deposit(Settle):
 class Run(Settle):
     def again(self, machine):
         ok(machine.run(*self.command))
+
+
+class Cosign(Story):
+    """The note cosigned last is the old one or the new one, whole, and a witness who was killed answers when asked again."""
+
+    files = ("state", "line")
+
+    def readers(self, machine):
+        note = slurp(machine, "state")
+        assert note == self.base["state"] or (note.split(b"\n\n")[0] == self.base["request"].split(b"\n\n")[1] and note.count(b"\n") == 6), "the state is torn"
+        if has(machine, "line"):
+            assert slurp(machine, "line") in note, "the answer is not in the state"
+
+    def again(self, machine):
+        ok(machine.run(*self.command, "--force"))
+
+    def end(self, machine):
+        return slurp(machine, "state").split(b"\n\n")[0]
 
 
 def part(tree, *names):
@@ -319,7 +344,7 @@ def all_stories(machine):
     opening = ("dgx-bisect", "open", "task.json", "lie.json", "--verdict", "refuted.json", "--key", "verifier.pem", "-o", "dispute.jsonl", "-q")
     proved = {**task, **part(tree, "run", "proof.json", "proof.states", "verifier.pem")}
     lied = {**task, **part(tree, "lie", "lie.json", "lie.states", "refuted.json", "refuted.rows.jsonl", "verifier.pem", "cheat.pem")}
-    market = part(tree, "L.jsonl", "L.receipts.jsonl", "operator.pem", "d3.json", "d4.json", "d5.json")
+    market = part(tree, "L.jsonl", "L.receipts.jsonl", "L.index", "operator.pem", "d1.json", "d3.json", "d4.json", "d5.json")
 
     yield Key("key", {}, ("dgx-key", "new", "k"))
     changed = {"k.pem": tree["solver.pem"], "words": b"correct horse\n"}
@@ -357,4 +382,12 @@ def all_stories(machine):
     yield Run("settle, run", market, ("dgx-settle", "run", "L.jsonl", "--key", "operator.pem"))
     yield Deposit("settle, deposit", {**market, **part(tree, "solver.pub.pem", "verifier.pub.pem")},
                   ("dgx-settle", "deposit", "L.jsonl", "--to", "solver.pub.pem", "verifier.pub.pem", "5", "--reference", "r", "--key", "operator.pem"))
+    crashes.write_tree(tree, machine.folder)
+    cosign = ("dgx-settle", "cosign", "request", "--operator", "operator.pub.pem", "--seen", "state", "--key", "verifier.pem", "-o", "line")
+    ok(machine.run("dgx-settle", "head", "L.jsonl", "--note", "--old", "0", "--key", "operator.pem", "-o", "request"))
+    ok(machine.run(*cosign, "--first"))
+    ok(machine.run("dgx-settle", "append", "L.jsonl", "d3.json", "--key", "operator.pem"))
+    ok(machine.run("dgx-settle", "head", "L.jsonl", "--note", "--old", "3", "--key", "operator.pem", "-o", "request", "--force"))
+    os.remove(path(machine, "line"))
+    yield Cosign("settle, cosign", part(crashes.read_tree(machine.folder), "request", "state", "operator.pub.pem", "verifier.pem"), cosign)
     yield File("verify, respond", *assigned(machine), ("offer.beacon.json", "offer.proof.json", "offer.revealed"))

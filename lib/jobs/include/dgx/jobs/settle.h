@@ -198,10 +198,18 @@ struct LedgerCheck {
   std::int64_t total = 0;
   std::vector<std::string> faults;
 };
-/// Replays a ledger against the rules and compares it with heads and receipts that its operator signed
-/// before.
-[[nodiscard]] Result<LedgerCheck> check_ledger(const LedgerFile& file,
-                                               const std::vector<std::string>& against,
+/// Evidence from elsewhere with which a ledger is compared. All but `witnesses` and `quorum` are files.
+struct LedgerEvidence {
+  std::vector<std::string> against = {};    ///< heads and receipts that the operator signed
+  std::vector<std::string> cosigned = {};   ///< notes of the operator with the lines of witnesses
+  std::vector<std::string> witnesses = {};  ///< verifier keys of those who are believed
+  std::optional<std::int64_t> quorum = {};  ///< how many of them must agree; all unless given
+  /// Statements, and the notes of witnesses who saw them (sight_statement()).
+  std::vector<std::string> saw = {};
+};
+/// Replays a ledger against the rules and compares it with the evidence (dgx-ledger(5), "NOTES"). kUsage if
+/// the evidence cannot show what it is given for.
+[[nodiscard]] Result<LedgerCheck> check_ledger(const LedgerFile& file, const LedgerEvidence& evidence,
                                                const std::optional<std::string>& task);
 
 /// The summary of a ledger that is read and checked, but not replayed against the rules.
