@@ -427,19 +427,14 @@ Result<Appended> append_statements(const LedgerWriter& options, const std::vecto
   return out;
 }
 
-Result<Appended> deposit(const LedgerWriter& options, const std::vector<std::string>& to,
-                         const std::optional<std::string>& reference) {
-  DGX_TRY(std::vector<manifest::Deposit> deposits, deposits_to(to, reference));
+Result<Appended> append_made(const LedgerWriter& options, const MakeStatements& make) {
   DGX_TRY(Session session, Session::open(options));
-  std::vector<Result<Incoming>> statements;
-  for (manifest::Deposit& deposit : deposits) {
-    deposit.ledger = session.writer.log().id();
-    std::string where = "deposit to " + deposit.account.brief();
-    DGX_TRY(Signed<Body> statement, manifest::seal_any(std::move(deposit), session.key));
-    statements.emplace_back(Incoming{std::move(statement), std::move(where)});
+  DGX_TRY(std::vector<Unsealed> made, make(session.writer.log(), session.market));
+  Files files(1);
+  for (Unsealed& one : made) {
+    DGX_TRY(Signed<Body> statement, manifest::seal_any(std::move(one.body), session.key));
+    files.front().emplace_back(Incoming{std::move(statement), std::move(one.where)});
   }
-  Files files;
-  files.push_back(std::move(statements));
   return append_to(session, options, std::move(files), OnRefusal::kAppendNone);
 }
 

@@ -1,9 +1,11 @@
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "dgx/core/json.h"
 #include "dgx/jobs/settle.h"
 #include "dgx/manifest/trust.h"
 
@@ -44,10 +46,25 @@ struct Incoming {
 /// malformed.
 [[nodiscard]] Error broken_ledger(const std::string& path, const Error& rule);
 
-/// The deposits that the words of deposit() name, in their order and without their ledger. Each has
-/// `reference` or, without one, a random word.
-[[nodiscard]] Result<std::vector<manifest::Deposit>> deposits_to(const std::vector<std::string>& words,
-                                                                 const std::optional<std::string>& reference);
+/// A statement that the operator is about to sign, and what messages call it.
+struct Unsealed {
+  manifest::Body body;
+  std::string where;
+};
+using MakeStatements =
+    std::function<Result<std::vector<Unsealed>>(const ledger::Log& log, const protocol::Market& market)>;
+/// Asks `make` for statements under the ledger's lock, signs them with the operator's key and appends them
+/// all or, on an error, none. What the ledger has already is skipped.
+[[nodiscard]] Result<Appended> append_made(const LedgerWriter& writer, const MakeStatements& make);
+
+// What users write for the fields of a statement.
+
+/// A number; of a time also a duration, "2h", which is turned into milliseconds.
+[[nodiscard]] Result<json::Value> integer_of(const std::string& field, const std::string& text);
+/// An account: a key id, the file of its key, or the treasury.
+[[nodiscard]] Result<json::Value> account_of(const std::string& text);
+/// 16 hexadecimal digits at random: the reference of a transfer to which nobody gave one.
+[[nodiscard]] Result<std::string> random_word();
 
 /// The policy in a file; errors name it.
 [[nodiscard]] Result<manifest::Policy> read_policy(const std::string& path);
