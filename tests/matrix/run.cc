@@ -6,6 +6,7 @@
 #include <bit>
 #include <cmath>
 
+#include "counted.h"
 #include "device_module.h"
 #include "dgx/exec/device_executor.h"
 #include "dgx/exec/executor.h"
@@ -229,7 +230,9 @@ Result<Reference> reference_of(const Case& c, std::uint64_t seed) {
     kernels::ByValue<TensorView> views;
     for (const Tensor& value : reference.values) views.push_back(value.view());
     Tensor out(line.dtype, line.shape);
-    DGX_CHECK(kernels::evaluate_all(compiled, views, out, 0, out.count()));
+    DGX_TRY(const auto counted, kernels::evaluate_and_count(compiled, views, out));
+    const std::string fault = test::count_fault(line, compiled, counted);
+    if (!fault.empty()) return internal_error(fmt::format("value {}: {}", reference.values.next(), fault));
     digest.add(out);
     reference.values.push_back(std::move(out));
   }

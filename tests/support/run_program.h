@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "counted.h"
 #include "dgx/kernels/compiled.h"
 #include "dgx/kernels/evaluate.h"
 #include "dgx/kernels/philox.h"
@@ -53,9 +54,11 @@ inline Tensor input_value(const kernels::Primitive& input, const State& state, c
   return value;
 }
 
-/// Every value of the program, by the definition (kernels/evaluate.h).
+/// Every value of the program, by the definition (kernels/evaluate.h). Requires that each line takes the
+/// operations of its estimate, or fewer where data decides; adds them to `counts`, if given.
 inline kernels::ByValue<Tensor> run_program(const program::Program& program, const State& state,
-                                            const StepInputs& inputs) {
+                                            const StepInputs& inputs,
+                                            kernels::OperationCounts* counts = nullptr) {
   kernels::ByValue<Tensor> values;
   kernels::ByValue<kernels::ValueType> types;
   for (const kernels::Primitive& line : program.values) {
@@ -67,7 +70,11 @@ inline kernels::ByValue<Tensor> run_program(const program::Program& program, con
       kernels::ByValue<TensorView> views;
       for (const Tensor& value : values) views.push_back(value.view());
       Tensor made(line.dtype, line.shape);
-      REQUIRE(kernels::evaluate_all(*compiled, views, made, 0, made.count()).ok());
+      const auto counted = kernels::evaluate_and_count(*compiled, views, made);
+      REQUIRE(counted.ok());
+      REQUIRE(count_fault(line, *compiled, *counted) == "");
+      for (std::size_t op = 0; counts && op < counted->by_op.size(); ++op)
+        counts->by_op[op] += counted->by_op[op];
       values.push_back(std::move(made));
     }
     REQUIRE(values.back().shape() == line.shape);

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <catch2/catch.hpp>
 
 #include "ref_support.h"
@@ -107,6 +108,61 @@ TEST_CASE("argmax and chain show what they compare and when they act") {
   CHECK(added[1].position == 1);
   CHECK(added.back().result == Number::of(7.0F));
   CHECK(count_operations(chain)->total() == 6);
+}
+
+/// The operations of all elements' traces.
+OperationCounts traced_counts(const Primitive& primitive, const std::vector<Tensor>& values) {
+  OperationCounts counts;
+  for (std::int64_t element = 0; element < *element_count(primitive.shape); ++element) {
+    for (const ScalarRecord& record : records(primitive, values, element))
+      ++counts.by_op[static_cast<std::size_t>(record.op)];
+  }
+  return counts;
+}
+
+/// The operations that the evaluator counts; its numbers must be those of evaluate_all().
+OperationCounts counted(const Primitive& primitive, const std::vector<Tensor>& values) {
+  Tensor out(primitive.dtype, primitive.shape);
+  const auto counts = evaluate_and_count(compiled(primitive, values), views(values), out);
+  REQUIRE(counts.ok());
+  CHECK(std::ranges::equal(out.bytes(), evaluate(primitive, values).bytes()));
+  return *counts;
+}
+
+TEST_CASE("an evaluator that counts has counted what traces show") {
+  const auto values = std::vector<Tensor>{floats({5}, {0, 3, -1, 7, 2})};
+  const auto x = read(0, {at({i(0)})}), xk = read(0, {at({k(0)})});
+  const auto branches = map(DType::kF32, {5}, {x},
+                            {step(Op::kExp, {Operand::access(0)}), step(Op::kNeg, {Operand::access(0)}),
+                             step(Op::kGt, {Operand::access(0), Operand::literal(1.0F)}),
+                             step(Op::kSelect, {Operand::step(2), Operand::step(0), Operand::step(1)})});
+  CHECK(counted(branches, values) == traced_counts(branches, values));
+  CHECK(counted(branches, values)[Op::kExp] == 3);
+  CHECK(counted(branches, values)[Op::kNeg] == 2);
+
+  auto chain = fold(Kind::kChain, DType::kF32, {2}, {5}, {xk},
+                    {step(Op::kAdd, {Operand::accumulator(), Operand::access(0)})});
+  chain.init = Operand::literal(0.0F);
+  chain.when = {step(Op::kGt, {Operand::access(0), Operand::literal(1.5F)})};
+  CHECK(counted(chain, values) == traced_counts(chain, values));
+  CHECK(counted(chain, values)[Op::kGt] == 10);
+  CHECK(counted(chain, values)[Op::kAdd] == 6);
+
+  for (const Kind kind : {Kind::kDot, Kind::kSum, Kind::kMax, Kind::kArgmax}) {
+    CAPTURE(static_cast<int>(kind));
+    const auto folded = fold(kind, kind == Kind::kArgmax ? DType::kI64 : DType::kF32, {3}, {5},
+                             kind == Kind::kDot ? std::vector<Access>{xk, xk} : std::vector<Access>{xk});
+    CHECK(counted(folded, values) == traced_counts(folded, values));
+    CHECK(counted(folded, values) == *count_operations(folded));
+  }
+}
+
+TEST_CASE("an argmax of integers is counted with an addition that it has not") {
+  const auto values = std::vector<Tensor>{integers({4}, {1, 5, 2, 5})};
+  const auto argmax = fold(Kind::kArgmax, DType::kI64, {}, {4}, {read(0, {at({k(0)})})});
+  CHECK(counted(argmax, values)[Op::kAdd] == 0);
+  CHECK((*count_operations(argmax))[Op::kAdd] == 4);
+  CHECK(counted(argmax, values)[Op::kGt] == 4);
 }
 
 TEST_CASE("counts that do not fit are refused") {

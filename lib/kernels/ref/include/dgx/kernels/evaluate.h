@@ -140,6 +140,7 @@ struct OperationCounts {
 
   [[nodiscard]] std::int64_t operator[](ScalarOp op) const { return by_op[static_cast<std::size_t>(op)]; }
   [[nodiscard]] std::int64_t total() const;
+  bool operator==(const OperationCounts&) const = default;
 };
 
 /// The operations of the whole value, counted without evaluating: every step of `do` and `when` once per
@@ -149,5 +150,12 @@ struct OperationCounts {
 /// one max (argmax: gt) per position. Inputs and copies count nothing. kMalformed if a count exceeds 2^63 − 1
 /// or the shapes are not valid.
 [[nodiscard]] Result<OperationCounts> count_operations(const Primitive& primitive);
+
+/// evaluate_all() of a whole value that counts each scalar operation as it is evaluated: as many as
+/// trace_element() shows for all elements together. No operation has more than count_operations() gives. Each
+/// has exactly as many where every step is evaluated at every position: none that only a select's branch or
+/// nothing at all needs, no `when`; and where an argmax compares floats.
+[[nodiscard]] Result<OperationCounts> evaluate_and_count(const CompiledPrimitive& primitive,
+                                                         const ByValue<TensorView>& values, Tensor& out);
 
 }  // namespace dgx::kernels
