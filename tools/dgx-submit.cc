@@ -1,7 +1,10 @@
 // dgx-submit: turn a model, a dataset and hyperparameters into a signed task. dgx-submit(1).
 #include "dgx/cli/tool.h"
+#include "dgx/core/time_text.h"
 #include "dgx/jobs/key.h"
+#include "dgx/jobs/quote.h"
 #include "dgx/jobs/submit.h"
+#include "dgx/protocol/split.h"
 
 namespace {
 
@@ -131,6 +134,53 @@ void print_estimate(cli::Out& out, const jobs::SubmitResult& result) {
                                  {"steps", result.task.caps.steps}});
 }
 
+void print_quote(cli::Out& out, const jobs::Quote& quote) {
+  out.field("currency", quote.currency);
+  out.field("escrow_in_currency", quote.escrow);
+  out.field("reward_in_currency", quote.reward);
+  cli::Table machines{{"name", "milliseconds", "charge"}};
+  for (const jobs::Quote::Machine& machine : quote.machines) {
+    machines.rows.push_back(
+        {machine.name, cli::Cell(json::Output(machine.milliseconds), duration_text(machine.milliseconds)),
+         machine.charge});
+  }
+  out.field("machines", std::move(machines));
+}
+
+using SplitColumn = std::pair<const char*, std::int64_t (*)(const protocol::Split::Part&)>;
+
+constexpr SplitColumn kSplitColumns[] = {
+    {"steps", [](const auto& part) { return part.steps; }},
+    {"segments", [](const auto& part) { return part.segments; }},
+    {"sampled", [](const auto& part) { return part.sampled; }},
+    {"train", [](const auto& part) { return part.estimate.train; }},
+    {"prove", [](const auto& part) { return part.estimate.prove; }},
+    {"verify", [](const auto& part) { return part.estimate.verify; }},
+    {"reward", [](const auto& part) { return part.estimate.reward; }},
+    {"fee", [](const auto& part) { return part.estimate.fee; }},
+    {"tax", [](const auto& part) { return part.estimate.tax; }},
+    {"treasury", [](const auto& part) { return part.estimate.treasury; }},
+    {"margin", [](const auto& part) { return part.estimate.margin; }},
+    {"escrow", [](const auto& part) { return part.estimate.escrow; }},
+};
+
+void print_split(cli::Out& out, const protocol::Split& split) {
+  cli::Table parts;
+  for (const auto& [name, number] : kSplitColumns) parts.columns.emplace_back(name);
+  for (const protocol::Split::Part& part : split.parts) {
+    std::vector<cli::Cell>& row = parts.rows.emplace_back();
+    for (const auto& [name, number] : kSplitColumns) row.emplace_back(number(part));
+  }
+  const auto object = [](const protocol::Split::Part& part) {
+    json::Object made;
+    for (const auto& [name, number] : kSplitColumns) made.emplace(name, number(part));
+    return made;
+  };
+  out.field("parts", std::move(parts));
+  out.field("sum", object(split.sum));
+  out.field("more", object(split.more));
+}
+
 struct Submit {
   jobs::SubmitOptions options;
 
@@ -156,6 +206,8 @@ struct Submit {
 struct Estimate {
   jobs::SubmitOptions options;
   std::optional<std::string> task;
+  std::optional<std::string> prices_path;
+  std::optional<std::int64_t> parts;
 
   void declare(cli::Command& command) {
     command.positional("TASK.json", task, "an existing task, instead of the options of a new one");
@@ -164,6 +216,10 @@ struct Estimate {
     for (const cli::OptionRow& row : command.rows())
       if (!row.positional()) of_new_task.push_back(row.title());
     command.not_with(std::move(of_new_task), {"TASK.json"});
+    command.option("--prices", "PRICES.json", prices_path,
+                   "what money and machines cost: print the task in a currency, and what each machine would "
+                   "charge");
+    command.option("--split", "K", parts, "also print what the task would cost as K consecutive parts");
   }
   Result<jobs::SubmitResult> estimate(const JobContext& context) const {
     if (task) return jobs::estimate_task(*task, context);
@@ -180,6 +236,14 @@ struct Estimate {
     DGX_TRY(const jobs::SubmitResult result, estimate(out.brief_job()));
     print_work(out, result);
     print_estimate(out, result);
+    if (prices_path) {
+      DGX_TRY(const jobs::Quote quote, jobs::quote_by(*prices_path, result.task.estimate));
+      print_quote(out, quote);
+    }
+    if (parts) {
+      DGX_TRY(const protocol::Split split, protocol::split(result.task, *parts));
+      print_split(out, split);
+    }
     return cli::Verdict::kDone;
   }
 };
