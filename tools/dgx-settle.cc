@@ -11,6 +11,7 @@ int main(int argc, char** argv) {
   tools::add_init(tool);
   tools::add_make(tool);
   tools::add_deposit(tool);
+  tools::add_withdraw(tool);
   tools::add_append(tool);
   tools::add_fetch(tool);
   tools::add_extract(tool);

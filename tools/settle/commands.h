@@ -8,6 +8,7 @@ namespace dgx::tools {
 void add_init(cli::Tool& tool);
 void add_make(cli::Tool& tool);
 void add_deposit(cli::Tool& tool);
+void add_withdraw(cli::Tool& tool);
 void add_append(cli::Tool& tool);
 void add_fetch(cli::Tool& tool);
 void add_extract(cli::Tool& tool);

@@ -1,4 +1,5 @@
-// dgx-settle init, deposit, append and run: the commands by which an operator writes a ledger. dgx-settle(1).
+// dgx-settle init, deposit, withdraw, append and run: the commands by which an operator writes a ledger.
+// dgx-settle(1).
 #include <fmt/format.h>
 
 #include <chrono>
@@ -52,6 +53,12 @@ struct Init {
   }
 };
 
+cli::Verdict print_transfers(cli::Out& out, const jobs::Appended& done) {
+  if (done.skipped > 0) out.note(fmt::format("skipped: {}, already in the ledger", done.skipped));
+  print_logged(out, done.logged, done.head);
+  return cli::Verdict::kDone;
+}
+
 struct Deposit {
   jobs::LedgerWriter writer;
   std::vector<std::string> to;
@@ -74,9 +81,34 @@ struct Deposit {
     request.file = ledger_of(writer.file, out);
     DGX_CHECK(warn_of_lag(out, request));
     DGX_TRY(const auto done, jobs::deposit(request, to, reference));
-    if (done.skipped > 0) out.note(fmt::format("skipped: {}, already in the ledger", done.skipped));
-    print_logged(out, done.logged, done.head);
-    return cli::Verdict::kDone;
+    return print_transfers(out, done);
+  }
+};
+
+struct Withdraw {
+  jobs::LedgerWriter writer;
+  std::string amount;
+  std::string from{manifest::kTreasury};
+  std::optional<std::string> reference;
+
+  void declare(cli::Command& command) {
+    declare_ledger(command, writer.file);
+    command.positional("AMOUNT|all", amount, "how much, or all that the account has");
+    command.option("--from", "treasury|KEY.pub.pem", from,
+                   "the account: the treasury, or the operator's own");
+    command.option("--reference", "WORD", reference,
+                   "a word that tells this payment from equal ones: given again, it counts once (default: "
+                   "random)");
+    command.key(writer.key.path, writer.key.passphrase_file);
+    command.wait(writer.wait);
+    declare_after_pause(command, writer);
+  }
+  Result<cli::Verdict> run(cli::Out& out) const {
+    jobs::LedgerWriter request = writer;
+    request.file.trust = out.common().trust;
+    DGX_CHECK(warn_of_lag(out, request));
+    DGX_TRY(const auto done, jobs::withdraw(request, amount, from, reference));
+    return print_transfers(out, done);
   }
 };
 
@@ -182,6 +214,10 @@ struct Run {
 void add_init(cli::Tool& tool) { tool.add<Init>("init", "start a ledger with its policy"); }
 
 void add_deposit(cli::Tool& tool) { tool.add<Deposit>("deposit", "sign deposits and log them"); }
+
+void add_withdraw(cli::Tool& tool) {
+  tool.add<Withdraw>("withdraw", "sign a withdrawal from the treasury and log it");
+}
 
 void add_append(cli::Tool& tool) { tool.add<Append>("append", "check statements and log them"); }
 

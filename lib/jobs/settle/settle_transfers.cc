@@ -48,12 +48,41 @@ Result<Digest> key_account(const std::string& text) {
   return id;
 }
 
-/// Gives the amount in `text` to each deposit of `deposits` that has none yet.
-Status give_amount(const std::string& text, std::vector<manifest::Deposit>& deposits) {
+Result<std::int64_t> amount_of(const std::string& text) {
   DGX_TRY(const json::Value amount, integer_of("amount", text));
   const std::int64_t value = *amount.as_int();
   if (value < 1 || value > manifest::kMaxInteger)
     return usage_error(fmt::format("{}: an amount is 1 to 2^53", text));
+  return value;
+}
+
+/// kUsage unless the reference is one that a statement may have.
+Status check_reference(const std::optional<std::string>& reference) {
+  constexpr std::size_t kMostReference = 64;
+  if (!reference || (!reference->empty() && reference->size() <= kMostReference)) return {};
+  return usage_error(fmt::format("--reference: give 1 to {} characters", kMostReference));
+}
+
+/// All that the account of a withdrawal has; or, if the ledger has a withdrawal from it with the same
+/// reference, the amount of that one, so that a call that was cut off can be repeated.
+Result<std::int64_t> all_of(const ledger::Log& log, const protocol::Market& market,
+                            const manifest::Withdrawal& withdrawal) {
+  for (std::size_t i = 0; i < log.entries.size(); ++i) {
+    if (log.entries[i].kind != manifest::Kind::kWithdrawal) continue;
+    DGX_TRY(const auto statement, log.statement(i));
+    const auto& logged = std::get<manifest::Withdrawal>(statement.body);
+    if (logged.account == withdrawal.account && logged.reference == withdrawal.reference)
+      return logged.amount;
+  }
+  const auto balances = market.balances();
+  const auto found = balances.find(withdrawal.account);
+  if (found == balances.end() || found->second == 0) return not_allowed("the account has nothing");
+  return found->second;
+}
+
+/// Gives the amount in `text` to each deposit of `deposits` that has none yet.
+Status give_amount(const std::string& text, std::vector<manifest::Deposit>& deposits) {
+  DGX_TRY(const std::int64_t value, amount_of(text));
   if (deposits.empty() || deposits.back().amount > 0)
     return usage_error(fmt::format("{}: no account comes before this amount", text));
   for (auto to = deposits.rbegin(); to != deposits.rend() && to->amount == 0; ++to) to->amount = value;
@@ -69,9 +98,7 @@ bool is_number(const std::string& text) {
 /// `reference` or, without one, a random word.
 Result<std::vector<manifest::Deposit>> deposits_to(const std::vector<std::string>& words,
                                                    const std::optional<std::string>& reference) {
-  constexpr std::size_t kMostReference = 64;
-  if (reference && (reference->empty() || reference->size() > kMostReference))
-    return usage_error(fmt::format("--reference: give 1 to {} characters", kMostReference));
+  DGX_CHECK(check_reference(reference));
   std::vector<manifest::Deposit> out;
   for (const std::string& word : words) {
     if (is_number(word)) {
@@ -105,6 +132,28 @@ Result<Appended> deposit(const LedgerWriter& options, const std::vector<std::str
     }
     return Result(std::move(out));
   });
+}
+
+Result<Appended> withdraw(const LedgerWriter& options, const std::string& amount, const std::string& from,
+                          const std::optional<std::string>& reference) {
+  DGX_CHECK(check_reference(reference));
+  auto account = account_of(from);
+  if (!account.ok()) return within("--from", std::move(account).error());
+  manifest::Withdrawal made{*account->as_string(), 0, {}, {}};
+  DGX_TRY(made.reference, reference ? Result(*reference) : random_word());
+  const bool all = amount == "all";
+  if (!all) {
+    DGX_TRY(made.amount, amount_of(amount));
+  }
+  return append_made(
+      options, [&](const ledger::Log& log, const protocol::Market& market) -> Result<std::vector<Unsealed>> {
+        made.ledger = log.id();
+        if (all) {
+          DGX_TRY(made.amount, all_of(log, market, made));
+        }
+        const std::string where = "withdrawal from " + from;
+        return std::vector<Unsealed>{{std::move(made), where}};
+      });
 }
 
 }  // namespace dgx::jobs

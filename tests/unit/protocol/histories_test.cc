@@ -91,10 +91,17 @@ TEST_CASE("random histories conserve the sum, and no balance is ever negative") 
     deposits.push_back(
         any(*seal(Withdrawal{test::key_id(who).hex(), 400, "out", test::ledger_id()}, test::key(who))));
   }
+  // A task's treasury is 46; some end with less. The operator takes it, and strangers would like to.
+  for (const std::int64_t amount : {46, 92, 138}) {
+    const Withdrawal body{std::string(kTreasury), amount, "rent", test::ledger_id()};
+    deposits.push_back(any(*seal(body, test::key(test::kOperator))));
+    deposits.push_back(any(*seal(body, test::key(test::kStranger))));
+  }
   std::vector<Story> order = stories();
   order.insert(order.begin(), deposits);
   std::mt19937_64 random(11);
   std::map<Reason, std::size_t> settled;
+  std::size_t treasury_paid = 0;
   for (int history = 0; history < 6'000; ++history) {
     std::shuffle(order.begin() + 1, order.end(), random);
     Story all;
@@ -111,11 +118,18 @@ TEST_CASE("random histories conserve the sum, and no balance is ever negative") 
         if (market.apply(as_operator(policy, due), now).ok()) ++settled[due.reason];
       }
       const std::size_t pick = random() % 4 != 0 ? next++ : random();
-      static_cast<void>(market.apply(all[pick % all.size()], now));
+      const Signed<Body>& statement = all[pick % all.size()];
+      const bool taken = market.apply(statement, now).ok();
+      const auto* const withdrawal = std::get_if<Withdrawal>(&statement.body);
+      if (taken && withdrawal != nullptr && withdrawal->account == kTreasury) {
+        REQUIRE(statement.key_id == test::key_id(test::kOperator));
+        ++treasury_paid;
+      }
       REQUIRE(checked_sum(market) == market.total());
     }
   }
   for (const auto& [reason, count] : settled) UNSCOPED_INFO(name_of(reason) << ' ' << count);
   for (const Reason reason : {Reason::kAccepted, Reason::kRefuted, Reason::kConvicted, Reason::kOverturned})
     CHECK(settled[reason] > 100);
+  CHECK(treasury_paid > 100);
 }

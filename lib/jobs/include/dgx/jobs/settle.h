@@ -128,6 +128,12 @@ enum class OnRefusal { kAppendNone, kKeepGoing };
 [[nodiscard]] Result<Appended> deposit(const LedgerWriter& writer, const std::vector<std::string>& to,
                                        const std::optional<std::string>& reference);
 
+/// Signs a withdrawal with the operator's key and appends it: of an amount, or of "all" that the account has.
+/// `from` is "treasury" or the operator's own account; kUnauthorised for another's, whose owner has to sign
+/// (make_statement). With a `reference` the same call can be repeated, as with deposit().
+[[nodiscard]] Result<Appended> withdraw(const LedgerWriter& writer, const std::string& amount,
+                                        const std::string& from, const std::optional<std::string>& reference);
+
 /// Records the clock, then settles what is due, for one task (find_task) or for all.
 [[nodiscard]] Result<std::vector<Logged>> run_ledger(const LedgerWriter& writer,
                                                      const std::optional<std::string>& task);
