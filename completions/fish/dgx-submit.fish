@@ -67,3 +67,5 @@ complete -c dgx-submit -n '__fish_seen_subcommand_from estimate' -l policy -r -F
 complete -c dgx-submit -n '__fish_seen_subcommand_from estimate' -l ledger -r -F -d 'the market: its id, LEDGER.jsonl (then with its policy), a receipt or a head; without it no ledger takes the task'
 complete -c dgx-submit -n '__fish_seen_subcommand_from estimate' -l price -x -d 'base units per 10^9 weighted operations'
 complete -c dgx-submit -n '__fish_seen_subcommand_from estimate' -l max-milliseconds -x -d 'time that a run may take, as information for solvers'
+complete -c dgx-submit -n '__fish_seen_subcommand_from estimate' -l prices -r -F -d 'what money and machines cost: print the task in a currency, and what each machine would charge'
+complete -c dgx-submit -n '__fish_seen_subcommand_from estimate' -l split -x -d 'also print what the task would cost as K consecutive parts'

@@ -74,7 +74,12 @@ def check_task(bench, name, printed, dataset):
         bench.check(text.count(b"\n") == task[field]["lines"], f"{name}: lines of the {field}")
     with open(bench.path(f"{name}.program.jsonl")) as file:
         lines = program.parse(file.read())
-    bench.check(task["estimate"] == cost.estimate(task, cost.step_operations(lines)), f"{name}: estimate")
+    operations = cost.step_operations(lines)
+    bench.check(task["estimate"] == cost.estimate(task, operations), f"{name}: estimate")
+    parts = min(3, len(cost.committed_steps(task)) - 1)
+    if parts > 1:
+        split = bench.run("dgx-submit", "estimate", f"{name}.json", "--split", str(parts))
+        bench.check((split["parts"], split["sum"], split["more"]) == cost.split(task, operations, parts), f"{name}: estimate of {parts} parts")
     return task, lines
 
 

@@ -76,7 +76,8 @@ Result<std::int64_t> all_of(const ledger::Log& log, const protocol::Market& mark
   }
   const auto balances = market.balances();
   const auto found = balances.find(withdrawal.account);
-  if (found == balances.end() || found->second == 0) return not_allowed("the account has nothing");
+  if (found == balances.end() || found->second == 0)
+    return not_allowed(fmt::format("account {} has nothing", withdrawal.account));
   return found->second;
 }
 

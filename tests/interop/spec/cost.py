@@ -81,6 +81,21 @@ def estimate(task, step_operations):
     return made
 
 
+def split(task, step_operations, parts):
+    """Estimates of consecutive parts of a task, the sums of their numbers, and by how much these are more than the whole's: dgx-submit(1)."""
+    steps = committed_steps(task)
+    count, out, first = len(steps) - 1, [], 0
+    for part in range(parts):
+        end = first + count // parts + (part < count % parts)
+        alone = task | {"steps": steps[end] - steps[first]}
+        out.append(estimate(alone, step_operations) | {"steps": alone["steps"], "segments": end - first, "sampled": drawn_count(alone, end - first)})
+        del out[-1]["step_operations"]
+        first = end
+    total = {key: sum(part[key] for part in out) for key in out[0]}
+    whole = estimate(task, step_operations) | {"steps": task["steps"], "segments": count, "sampled": drawn_count(task, count)}
+    return out, total, {key: total[key] - whole[key] for key in total}
+
+
 def worth(task, proof):
     """Reward, fee, tax and treasury of a proof: the task's, or of what was done until it diverged."""
     of_task, parts = task["estimate"], ("reward", "fee", "tax", "treasury")

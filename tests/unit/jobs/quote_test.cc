@@ -31,7 +31,7 @@ std::string refused_row(const std::string& row) { return refusal(kHead + ("[" + 
 TEST_CASE("a task is quoted exactly, rounded up to a millionth") {
   const auto prices = parse_prices(kHead + std::string(R"([
       {"name":"H100","per_hour":"2.49","operations_per_second":4000000000000},
-      {"name":"laptop","per_hour":0,"operations_per_second":7}]})"));
+      {"name":"laptop","per_hour":0,"operations_per_second":7000000000}]})"));
   REQUIRE(prices.ok());
   CHECK(prices->machines[0].per_hour_millionths == 2'490'000);
   // An hour of the first machine, and one operation more.

@@ -10,7 +10,7 @@
 
 namespace dgx::jobs {
 
-/// What money is worth and what machines cost: the file of dgx-submit(1), --prices. It decides nothing; no
+/// The worth of money and the cost of machines: the file of dgx-submit(1), --prices. It decides nothing; no
 /// statement has anything of it.
 struct Prices {
   struct Machine {

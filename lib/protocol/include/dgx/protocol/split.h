@@ -8,7 +8,7 @@
 
 namespace dgx::protocol {
 
-/// What a task cut into consecutive parts would cost (dgx-submit(1), "The parts of a task").
+/// The cost of a task that is cut into consecutive parts (dgx-submit(1), "The parts of a task").
 struct Split {
   struct Part {
     std::int64_t steps = 0;
