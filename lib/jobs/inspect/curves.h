@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "dgx/core/result.h"
-#include "inspect/axis.h"
+#include "picture/axis.h"
 #include "train/log_rows.h"
 
 namespace dgx::jobs {

@@ -3,8 +3,8 @@
 #include <limits>
 #include <sstream>
 
-#include "inspect/axis.h"
 #include "inspect/curves.h"
+#include "picture/axis.h"
 
 namespace dgx::jobs {
 namespace {

@@ -1,4 +1,4 @@
-#include "inspect/axis.h"
+#include "picture/axis.h"
 
 #include <fmt/format.h>
 
