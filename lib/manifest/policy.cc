@@ -24,14 +24,23 @@ constexpr std::int64_t kHour = 3'600'000;
 constexpr std::int64_t kSegmentOperations = kHour / 8 * 10'000'000;
 
 constexpr auto kKeys = std::to_array<PolicyKey>({
-    {"audit_ppm", &Policy::audit_ppm, kMillion, 1, kMillion,
-     "probability that a task is audited at all; the closed forms call it c"},
+    {"audit_ppm", &Policy::audit_ppm, 0, 0, kMillion,
+     "probability that a verdict is audited; needs a beacon_source, and is without effect in this version"},
+    {"beacon_slot_ms", &Policy::beacon_slot_ms, 60'000, 1'000, kDay,
+     "length of a slot: all entries of one slot share one round"},
+    {"beacon_source", &Policy::beacon_source, 0, 0, 2,
+     "public randomness: 0 none, the verifier's secret decides the draw; 1 a delay; 2 drand"},
+    {"beacon_steps", &Policy::beacon_steps, std::int64_t{1} << 33, 1 << 16, std::int64_t{1} << 40,
+     "steps of SHA-256 in the delay of a round, where beacon_source is 1"},
     {"challenger_bond", &Policy::challenger_bond, 10'000, 0, kMaxMoney,
      "deposit of whoever challenges a statement"},
     {"challenger_bond_ppm", &Policy::challenger_bond_ppm, 0, 0, kMaxBondPpm,
      "part of the reward added to challenger_bond"},
     {"forced_error_ppm", &Policy::forced_error_ppm, 0, 0, kMillion,
-     "rate of deliberate errors that test verifiers; rho in the closed forms"},
+     "rate of deliberate errors that test auditors; rho in the closed forms; needs a beacon_source, and is "
+     "without effect in this version"},
+    {"jackpot", &Policy::jackpot, 0, 0, kMaxMoney,
+     "most that the finders of a deliberate error share; without effect in this version"},
     {"jackpot_tax_ppm", &Policy::jackpot_tax_ppm, 20'000, 0, kMillion,
      "part of the reward added to the jackpot, paid by the submitter"},
     {"margin_ppm", &Policy::margin_ppm, 100'000, 0, 10 * kMillion,
@@ -79,8 +88,13 @@ constexpr auto kKeys = std::to_array<PolicyKey>({
      "the verdict (or its commitment) after the opening, the verdict after its commitment"},
 });
 
-/// Checks that the splits sum to one; each key's range is checked when it is read.
-void check_splits(json::Fields& in, const Policy& policy) {
+/// Checks what keys must have in common; each key's range is checked when it is read.
+void check_together(json::Fields& in, const Policy& policy) {
+  for (const auto& [name, rate] :
+       {std::pair("audit_ppm", policy.audit_ppm), std::pair("forced_error_ppm", policy.forced_error_ppm)}) {
+    if (rate > 0 && policy.beacon_source == 0)
+      in.fail(name, "needs a beacon_source: without rounds nobody can draw by chance");
+  }
   const std::int64_t sum = policy.split_submitter_ppm + policy.split_verifier_ppm + policy.split_jackpot_ppm;
   if (sum != kMillion) {
     in.fail("split_submitter_ppm", fmt::format("the three splits sum to {}, must sum to {}", sum, kMillion));
@@ -130,7 +144,7 @@ json::Object Policy::to_json() const {
 Policy Policy::read(json::Fields& in) {
   Policy out;
   for (const PolicyKey& key : kKeys) out.*key.member = in.integer(key.name, key.low, key.high);
-  check_splits(in, out);
+  check_together(in, out);
   return out;
 }
 
@@ -164,7 +178,7 @@ Result<Policy> parse_policy_file(std::string_view text) {
   for (const PolicyKey& key : kKeys) {
     if (in.has(key.name)) out.*key.member = in.integer(key.name, key.low, key.high);
   }
-  check_splits(in, out);
+  check_together(in, out);
   DGX_CHECK(in.finish());
   return out;
 }

@@ -133,7 +133,7 @@ Status check_bonds(const Task& task) {
   if (task.policy.unsafe_bonds == 1) return {};
   DGX_TRY(const std::int64_t deterring, least_solver_bond(task));
   if (bond >= deterring) return {};
-  return usage_error(fmt::format("the solver's bond of {} is below C/c - R = {}", bond, deterring),
+  return usage_error(fmt::format("the solver's bond of {} is below C - R = {}", bond, deterring),
                      "see dgx-settle bounds; a policy with unsafe_bonds 1 accepts such tasks");
 }
 

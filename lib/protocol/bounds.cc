@@ -60,19 +60,18 @@ std::string text(Wide value) {
   return fmt::format("{}", static_cast<std::int64_t>(std::clamp(value, -kMost, kMost)));
 }
 
-/// D_s ≥ C/c − R: then no cheat without an outside benefit pays. The binding case is a wholly faked run (f =
-/// 1).
-Bound solver_bond(const manifest::Policy& policy, const Costs& costs) {
-  const std::int64_t least = least_solver_bond(costs.cost, costs.reward, policy.audit_ppm);
-  return {"solver_bond", "D_s >= C/c - R", text(least), text(costs.solver_bond), costs.solver_bond >= least};
+/// D_s ≥ C − R: then no cheat without an outside benefit pays. The binding case is a wholly faked run (f =
+/// 1), which every draw finds.
+Bound solver_bond(const Costs& costs) {
+  const std::int64_t least = least_solver_bond(costs.cost, costs.reward);
+  return {"solver_bond", "D_s >= C - R", text(least), text(costs.solver_bond), costs.solver_bond >= least};
 }
 
 /// The outside benefit B of one bad segment (f = 1/N) that the bond still deters: B ≤ (p (D_s + R) − C/N) /
 /// (1 − p).
-Bound undeterred(const manifest::Policy& policy, const Costs& costs) {
-  const std::int64_t caught = kOne - survival(costs.n, costs.k);
-  const Wide p = static_cast<Wide>(policy.audit_ppm) * caught / kMillion;
-  const std::string formula = "B <= (p (D_s + R) - C/N) / (1 - p), p = c (1 - (1 - 1/N)^q)";
+Bound undeterred(const Costs& costs) {
+  const Wide p = kOne - survival(costs.n, costs.k);
+  const std::string formula = "B <= (p (D_s + R) - C/N) / (1 - p), p = 1 - (1 - 1/N)^q";
   if (p >= kOne) return {"benefit_deterred", formula, "any", "", true};
   const Wide gain =
       p * (static_cast<Wide>(costs.solver_bond) + costs.reward) - static_cast<Wide>(costs.segment) * kOne;
@@ -170,8 +169,8 @@ Result<std::vector<Bound>> bounds(const manifest::Policy& policy, const manifest
        text(costs.k), "", true},
       {"reward", "R", text(costs.reward), "", true},
       {"cost", "C", text(costs.cost), "", true},
-      solver_bond(policy, costs),
-      undeterred(policy, costs),
+      solver_bond(costs),
+      undeterred(costs),
       challenger_bond(costs),
       planting(policy, costs),
       finder_behind(policy, costs, 0),

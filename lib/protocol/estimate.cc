@@ -94,9 +94,8 @@ Status check_estimate(const manifest::Task& task) {
                                task.estimate.escrow, expected.escrow));
 }
 
-std::int64_t least_solver_bond(std::int64_t cost, std::int64_t reward, std::int64_t audit_ppm) {
-  const __int128 whole = (static_cast<__int128>(cost) * kMillion + audit_ppm - 1) / audit_ppm;
-  return static_cast<std::int64_t>(std::clamp<__int128>(whole - reward, 0, std::int64_t{1} << 62));
+std::int64_t least_solver_bond(std::int64_t cost, std::int64_t reward) {
+  return std::max<std::int64_t>(0, cost - reward);
 }
 
 Result<std::int64_t> opening_bytes(const manifest::Task& task) {
@@ -116,7 +115,7 @@ Result<std::int64_t> opening_bytes(const manifest::Task& task) {
 
 Result<std::int64_t> least_solver_bond(const manifest::Task& task) {
   DGX_TRY(const std::int64_t cost, part("training", task.estimate.train, task.price, kPriceUnit));
-  return least_solver_bond(cost, task.estimate.reward, task.policy.audit_ppm);
+  return least_solver_bond(cost, task.estimate.reward);
 }
 
 }  // namespace dgx::protocol

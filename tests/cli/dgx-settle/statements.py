@@ -23,7 +23,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 TYPE = "application/vnd.in-toto+json"
 STEP_OPERATIONS, STEPS, EVERY, STATE_BYTES, PRICE = 1000, 100, 10, 4096, 1000000
 SEGMENTS = STEPS // EVERY
-POLICY = {"audit_ppm": 1000000, "challenger_bond": 10000, "challenger_bond_ppm": 0, "forced_error_ppm": 0, "jackpot_tax_ppm": 20000, "margin_ppm": 100000,
+POLICY = {"audit_ppm": 0, "beacon_slot_ms": 60000, "beacon_source": 0, "beacon_steps": 1 << 33, "challenger_bond": 10000,
+          "challenger_bond_ppm": 0, "forced_error_ppm": 0, "jackpot": 0, "jackpot_tax_ppm": 20000, "margin_ppm": 100000,
           "miss_ppm": 0, "miss_share_ppm": 100000, "sample_ppm": 50000, "segment_operations": 4500000000000, "solver_bond": 10000, "solver_bond_ppm": 200000, "split_jackpot_ppm": 250000, "split_submitter_ppm": 500000,
           "split_verifier_ppm": 250000, "store_bytes": 1 << 36, "treasury_ppm": 0, "unsafe_bonds": 0, "verifier_bond": 10000,
           "verifier_bond_ppm": 100000, "verifier_fee": 100,

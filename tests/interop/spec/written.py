@@ -12,7 +12,8 @@ from . import cost, digests, inputs, statements
 # Any key will do: nobody need trust it.
 KEY = Ed25519PrivateKey.from_private_bytes(hashlib.sha256(b"a key of the interop tests").digest())
 BYTES = {"f32": 4, "i64": 8, "u8": 1}
-POLICY = {"audit_ppm": 1000000, "challenger_bond": 10000, "challenger_bond_ppm": 0, "forced_error_ppm": 0, "jackpot_tax_ppm": 20000, "margin_ppm": 100000,
+POLICY = {"audit_ppm": 0, "beacon_slot_ms": 60000, "beacon_source": 0, "beacon_steps": 1 << 33, "challenger_bond": 10000,
+          "challenger_bond_ppm": 0, "forced_error_ppm": 0, "jackpot": 0, "jackpot_tax_ppm": 20000, "margin_ppm": 100000,
           "miss_ppm": 0, "miss_share_ppm": 100000, "sample_ppm": 50000, "solver_bond": 10000, "solver_bond_ppm": 200000, "split_jackpot_ppm": 250000, "split_submitter_ppm": 500000,
           "split_verifier_ppm": 250000, "store_bytes": 1 << 36, "treasury_ppm": 0, "unsafe_bonds": 0, "segment_operations": 4500000000000,
           "verifier_bond": 10000, "verifier_bond_ppm": 100000, "verifier_fee": 100, "window_challenge_ms": 86400000,

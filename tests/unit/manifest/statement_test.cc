@@ -340,6 +340,16 @@ TEST_CASE("a policy file names what it changes and keeps the other defaults") {
         "policy: miss_ppm: is 1000001, must be 0 to 1000000");
   CHECK(parse_policy_file(R"({"miss_share_ppm":0})").error().message ==
         "policy: miss_share_ppm: is 0, must be 1 to 1000000");
+  CHECK(parse_policy_file(R"({"audit_ppm":1})").error().message ==
+        "policy: audit_ppm: needs a beacon_source: without rounds nobody can draw by chance");
+  CHECK(parse_policy_file(R"({"forced_error_ppm":1})").error().message ==
+        "policy: forced_error_ppm: needs a beacon_source: without rounds nobody can draw by chance");
+  CHECK(parse_policy_file(R"({"audit_ppm":1000000,"beacon_source":1,"forced_error_ppm":1})").ok());
+  CHECK(parse_policy_file(R"({"beacon_source":3})").error().message ==
+        "policy: beacon_source: is 3, must be 0 to 2");
+  CHECK(parse_policy_file(R"({"beacon_slot_ms":"1m","beacon_source":2})")->beacon_slot_ms == 60'000);
+  CHECK(parse_policy_file(R"({"beacon_steps":65535})").error().message ==
+        "policy: beacon_steps: is 65535, must be 65536 to 1099511627776");
   CHECK_FALSE(parse_policy_file("[]").ok());
 }
 

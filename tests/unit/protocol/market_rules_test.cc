@@ -203,11 +203,6 @@ TEST_CASE("a task is refused whose solver's bond is too small, or whose opening 
   policy.solver_bond_ppm = 200'000;
   CHECK(taken(policy) == "accepted");
   policy = test::policy();
-  policy.audit_ppm = 50'000;
-  CHECK(taken(policy) == "the solver's bond of 1001 is below C/c - R = 1540");
-  policy.unsafe_bonds = 1;
-  CHECK(taken(policy) == "accepted");
-  policy = test::policy();
   policy.store_bytes = *opening_bytes(task_with(policy));
   CHECK(taken(policy) == "accepted");
   policy.store_bytes -= 1;

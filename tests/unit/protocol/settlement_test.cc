@@ -4,6 +4,7 @@
 #include <random>
 
 #include "dgx/protocol/bounds.h"
+#include "dgx/protocol/estimate.h"
 #include "market_world.h"
 
 using namespace dgx;
@@ -306,12 +307,11 @@ TEST_CASE("payouts sum to what was locked, whatever the numbers") {
 
 TEST_CASE("bounds hold what the closed forms say") {
   Policy policy = test::policy();
-  policy.audit_ppm = 50'000;
   policy.sample_ppm = 50'000;
   Task task = test::task();
   task.policy = policy;
   task.estimate.train = 1'000'000'000;
-  task.estimate.reward = 1'200'000;  // R = 1.2 C
+  task.estimate.reward = 900'000;  // R = 0.9 C
   const auto lines = bounds(policy, &task);
   REQUIRE(lines.ok());
   const auto value = [&](std::string_view name) {
@@ -320,9 +320,10 @@ TEST_CASE("bounds hold what the closed forms say") {
     }
     return std::string("none");
   };
-  // 18.8 C at c = 5 %.
-  CHECK(value("solver_bond") == "18800000");
+  CHECK(value("solver_bond") == "100000");
   CHECK(value("segments") == "10");
   CHECK(value("miss_one_segment") == "0.9");
   CHECK(bounds(policy, nullptr).ok());
+  CHECK(least_solver_bond(5, 3) == 2);
+  CHECK(least_solver_bond(3, 5) == 0);
 }

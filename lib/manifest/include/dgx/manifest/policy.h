@@ -18,6 +18,9 @@ struct Policy {
   std::int64_t miss_ppm = 0;
   std::int64_t miss_share_ppm = 0;
   std::int64_t audit_ppm = 0;
+  std::int64_t beacon_source = 0;
+  std::int64_t beacon_slot_ms = 0;
+  std::int64_t beacon_steps = 0;
   std::int64_t margin_ppm = 0;
   std::int64_t solver_bond = 0;
   std::int64_t verifier_bond = 0;
@@ -39,11 +42,13 @@ struct Policy {
   std::int64_t split_jackpot_ppm = 0;
   std::int64_t jackpot_tax_ppm = 0;
   std::int64_t forced_error_ppm = 0;
+  std::int64_t jackpot = 0;
   std::int64_t treasury_ppm = 0;
 
   bool operator==(const Policy&) const = default;
   [[nodiscard]] json::Object to_json() const;
-  /// Every key is required, and the three splits must sum to 1,000,000.
+  /// Every key is required; the three splits must sum to 1,000,000, and audit_ppm and forced_error_ppm be 0
+  /// unless there is a beacon_source.
   [[nodiscard]] static Policy read(json::Fields& in);
 };
 

@@ -43,9 +43,10 @@ struct EstimateInput {
 /// dgx-prove writes always fits. kUsage if it exceeds 2^53.
 [[nodiscard]] Result<std::int64_t> opening_bytes(const manifest::Task& task);
 
-/// C/c - R, at least 0: the smallest solver's bond with which cheating does not pay without outside benefit.
-/// C is the price of the training, c the audited share, R the reward. kUsage if C exceeds 2^53.
-[[nodiscard]] std::int64_t least_solver_bond(std::int64_t cost, std::int64_t reward, std::int64_t audit_ppm);
+/// C - R, at least 0: the smallest solver's bond with which cheating does not pay without outside benefit,
+/// where every proof is verified. C is the price of the training, R the reward; both 0 to 2^53. kUsage if the
+/// task's C exceeds 2^53.
+[[nodiscard]] std::int64_t least_solver_bond(std::int64_t cost, std::int64_t reward);
 [[nodiscard]] Result<std::int64_t> least_solver_bond(const manifest::Task& task);
 
 }  // namespace dgx::protocol
