@@ -18,6 +18,7 @@ int main(int argc, char** argv) {
   tools::add_status(tool);
   tools::add_balances(tool);
   tools::add_run(tool);
+  tools::add_round(tool);
   tools::add_check(tool);
   tools::add_head(tool);
   tools::add_prove(tool);

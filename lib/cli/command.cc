@@ -12,9 +12,6 @@
 namespace dgx::cli {
 namespace {
 
-/// CLI11's value of a flag that has none.
-constexpr std::string_view kGiven = "true";
-
 template <class T>
 Status parse_number(const std::string& text, T& out, std::string_view expected) {
   const char* const end = text.data() + text.size();

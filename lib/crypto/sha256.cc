@@ -6,6 +6,7 @@
 #define OPENSSL_SUPPRESS_DEPRECATED
 #include <openssl/sha.h>
 
+#include <algorithm>
 #include <new>
 
 namespace dgx::crypto {
@@ -33,6 +34,27 @@ Digest Sha256::finish() {
 }
 
 Digest sha256(ByteView bytes) { return Sha256().update(bytes).finish(); }
+
+Digest sha256_chain(const Digest& from, std::int64_t steps) {
+  // The block of a 32-byte message, padded as FIPS 180-4 says: only its first half ever changes.
+  std::array<std::uint8_t, SHA256_CBLOCK> block{};
+  std::copy(from.bytes.begin(), from.bytes.end(), block.begin());
+  block[32] = 0x80;
+  block[62] = 0x01;  // 256 bits
+  SHA256_CTX start;
+  SHA256_Init(&start);
+  for (std::int64_t i = 0; i < steps; ++i) {
+    SHA256_CTX step = start;
+    SHA256_Transform(&step, block.data());
+    for (std::size_t word = 0; word < 8; ++word) {
+      for (std::size_t byte = 0; byte < 4; ++byte)
+        block[4 * word + byte] = static_cast<std::uint8_t>(step.h[word] >> (24 - 8 * byte));
+    }
+  }
+  Digest out;
+  std::copy_n(block.begin(), out.bytes.size(), out.bytes.begin());
+  return out;
+}
 
 Digest sha256(ByteView first, ByteView second) { return Sha256().update(first).update(second).finish(); }
 

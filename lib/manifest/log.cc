@@ -3,7 +3,6 @@
 #include "dgx/manifest/fields.h"
 
 namespace dgx::manifest {
-namespace {
 
 json::Object head_json(const RootReference& head) {
   return {{"count", head.count}, {"root", head.root.hex()}};
@@ -15,8 +14,6 @@ RootReference read_head(json::Fields& in) {
   out.root = read_digest(in, "root");
   return out;
 }
-
-}  // namespace
 
 json::Object Receipt::predicate() const {
   return {{"ledger", ledger.hex()},

@@ -12,7 +12,7 @@ struct KindName {
   std::string_view name;
 };
 
-constexpr std::array<KindName, 20> kNames{{
+constexpr std::array<KindName, 21> kNames{{
     {Kind::kTask, "task"},
     {Kind::kPolicy, "policy"},
     {Kind::kProfile, "profile"},
@@ -33,6 +33,7 @@ constexpr std::array<KindName, 20> kNames{{
     {Kind::kRuling, "ruling"},
     {Kind::kOfferEnd, "offer-end"},
     {Kind::kOpening, "opening"},
+    {Kind::kRound, "round"},
 }};
 
 }  // namespace

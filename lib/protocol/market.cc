@@ -46,13 +46,14 @@ Status Market::apply(const manifest::Signed<manifest::Body>& statement, std::int
   const bool pause = is_pause(milliseconds);
   Status status = check_pause(statement, pause);
   const MarketClock clock = first ? MarketClock(milliseconds) : state_.clock;
-  const Entry entry{statement, pause ? clock.now() : clock.at(milliseconds),
+  const Entry entry{statement, pause ? clock.now() : clock.at(milliseconds), milliseconds,
                     statement.key_id == state_.operator_id};
   if (status.ok()) {
     status = std::visit([&](const auto& body) { return apply_rule(state_, entry, body); }, statement.body);
   }
   if (!status.ok()) return within(where, std::move(status).error());
   state_.seen.insert(statement.id);
+  if (state_.policy->beacon_source != 0) state_.slots.add(statement.id, milliseconds, *state_.policy);
   state_.clock = clock;
   if (pause) {
     state_.clock.pause(milliseconds, heartbeat_ms(*state_.policy));
@@ -68,6 +69,20 @@ bool Market::is_pause(std::int64_t milliseconds) const {
   return std::any_of(state_.unsettled.begin(), state_.unsettled.end(), [&](const Digest& task) {
     return standing(state_.tasks.at(task), state_.clock.now()).deadline_ms.has_value();
   });
+}
+
+std::vector<WaitingSlot> Market::slots_waiting() const {
+  std::map<std::int64_t, WaitingSlot> out;
+  for (const Digest& task : state_.unsettled) {
+    const TaskRecord& record = state_.tasks.at(task);
+    if (!record.proof) continue;
+    const auto slot = state_.slots.all.find(record.proof_slot);
+    if (slot == state_.slots.all.end() || slot->second.round) continue;
+    out[slot->first] = {slot->first, slot->second.head};
+  }
+  std::vector<WaitingSlot> list;
+  for (const auto& [number, slot] : out) list.push_back(slot);
+  return list;
 }
 
 std::map<std::string, std::int64_t> Market::balances() const {

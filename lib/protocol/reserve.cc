@@ -24,6 +24,9 @@ constexpr std::size_t kStatements = 7;
 constexpr std::size_t kLongMoveBytes = 88 * kKiB;
 static_assert(kLongMoveBytes > manifest::kMaxMoveBytes / 3 * 4 + kKiB);
 constexpr std::size_t kMoveBytes = 32 * kKiB;
+/// The room for a round with all the checkpoints that a delay may have.
+constexpr std::size_t kRoundBytes = 64 * kKiB;
+static_assert(kRoundBytes > (manifest::kMostCheckpoints * 32 / 3 * 4 + 2 * kKiB) / 3 * 4);
 constexpr std::size_t kGameBytes = 46 * kMoveBytes + 3 * kLongMoveBytes;
 constexpr std::size_t kPostedBytes = kSettlementBytes + kAccountBytes;
 constexpr std::size_t kAssignedBytes = kPostedBytes + kStatements * kStatementBytes + 2 * kAccountBytes;
@@ -46,9 +49,14 @@ bool was_played(const TaskRecord& record, const OwnGame& own) {
   });
 }
 
+/// The room for the round that a task's proof waits for.
+std::size_t round_bytes(const manifest::Policy& policy) {
+  return policy.beacon_source == 0 ? 0 : kRoundBytes;
+}
+
 std::size_t reserved_for(const TaskRecord& record) {
   if (!record.solver) return kPostedBytes + record.offers.size() * kAccountBytes;
-  std::size_t out = kAssignedBytes;
+  std::size_t out = kAssignedBytes + round_bytes(record.task.body.policy);
   for (const OwnGame& own : own_games(record)) out += was_played(record, own) ? 0 : kOwnGameBytes;
   for (const GameRecord& game : record.games) out += kAccountBytes + (game.game.decision() ? 0 : kGameBytes);
   return out;
@@ -87,11 +95,13 @@ std::optional<std::size_t> Market::reserve_of(const manifest::Signed<manifest::B
     case Kind::kDelivery:
     case Kind::kSettlement:
     case Kind::kMove:
+    case Kind::kRound:
     case Kind::kTreeHead: return std::nullopt;
     case Kind::kTask: return kPostedBytes;
     case Kind::kBeaconCommitment:
     case Kind::kDeposit: return kAccountBytes;
-    case Kind::kAssign: return kAssignedBytes - kPostedBytes + 2 * kOwnGameBytes;
+    case Kind::kAssign:
+      return kAssignedBytes - kPostedBytes + 2 * kOwnGameBytes + round_bytes(*state_.policy);
     case Kind::kWithdrawal: {
       const auto& withdrawal = std::get<manifest::Withdrawal>(statement.body);
       const auto account = state_.accounts.find(withdrawal.account);

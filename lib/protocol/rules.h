@@ -25,7 +25,8 @@ namespace dgx::protocol {
 /// A statement as the rules see it: its signer, and when it is logged.
 struct Entry {
   const manifest::Signed<manifest::Body>& statement;
-  std::int64_t now;  ///< market time
+  std::int64_t now;         ///< market time
+  std::int64_t receipt_ms;  ///< time of its receipt, which decides its slot
   bool by_operator;  ///< its signer is the ledger's operator
 
   [[nodiscard]] const Digest& signer() const { return statement.key_id; }
@@ -43,6 +44,9 @@ struct Entry {
 [[nodiscard]] Status apply(MarketState& market, const Entry& entry, const manifest::Withdrawal& withdrawal);
 [[nodiscard]] Status apply(MarketState& market, const Entry& entry, const manifest::TreeHead& head);
 [[nodiscard]] Status apply(MarketState& market, const Entry& entry, const manifest::Receipt& receipt);
+
+// Public randomness: rules_rounds.cc.
+[[nodiscard]] Status apply(MarketState& market, const Entry& entry, const manifest::Round& round);
 
 // A task's beginning, up to the choice of its parties, and its end: rules_task.cc.
 [[nodiscard]] Status apply(MarketState& market, const Entry& entry, const manifest::Task& task);

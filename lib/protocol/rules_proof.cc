@@ -55,6 +55,7 @@ Status apply(TaskRecord& record, const Entry& entry, const manifest::Proof& proo
   DGX_CHECK(check_proof(record.task, entry.with(proof)));
   record.proof = entry.with(proof);
   record.proof_ms = entry.now;
+  record.proof_slot = slot_of(entry.receipt_ms, record.task.body.policy);
   return {};
 }
 

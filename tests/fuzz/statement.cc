@@ -13,6 +13,7 @@ using namespace dgx::manifest;
 std::vector<std::string> fuzz::seeds() {
   std::vector<std::string> out;
   for (const Body& body : test::bodies()) out.push_back(payload_of(body, test::key(3).public_key()));
+  out.push_back(payload_of(test::pulse(), test::key(3).public_key()));
   return out;
 }
 

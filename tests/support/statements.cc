@@ -121,6 +121,18 @@ void say_an_end(manifest::Proof& proof) {
   proof.loss = end.loss;
 }
 
+manifest::Round round() {
+  DelayChain chain{(std::int64_t{1} << 20) + 5, {digest("checkpoint"), digest("end")}};
+  const Digest value = round_value(chain);
+  return {digest("ledger"), 28'300'000, {digest("root"), 12}, std::move(chain), value};
+}
+
+manifest::Round pulse() {
+  DrandPulse pulse{1'732'252, Bytes(kPulseBytes, 0x91)};
+  const Digest value = round_value(pulse);
+  return {digest("ledger"), 28'300'000, {digest("root"), 12}, std::move(pulse), value};
+}
+
 std::vector<Body> bodies() {
   Profile profile{digest("task"), {{"avx512", 2, 3, 30, 0, 1'300'000}, {"scalar", 1, 3, 30, 0, 9'000'000}},
                   0.75,           1'000'000'007,
@@ -159,7 +171,8 @@ std::vector<Body> bodies() {
       Move{digest("task"), digest("game"), 2, digest("previous"), {{"kind", "name"}, {"index", 3}}},
       ruling(),
       OfferEnd{digest("task"), digest("commitment")},
-      Opening{digest("task"), proof, digest("beacon"), "task-1/opening"}};
+      Opening{digest("task"), proof, digest("beacon"), "task-1/opening"},
+      round()};
 }
 
 }  // namespace dgx::test

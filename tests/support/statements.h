@@ -34,6 +34,9 @@ struct Ending {
 void say_an_end(manifest::Proof& proof);
 /// The loss of a state with these entries, among them `loss`.
 [[nodiscard]] manifest::OpenedLoss loss_in(const State& state);
+/// A round by a delay with two checkpoints, and one by drand; neither is anybody's true one.
+[[nodiscard]] manifest::Round round();
+[[nodiscard]] manifest::Round pulse();
 /// One body of every kind, all of them valid.
 [[nodiscard]] std::vector<manifest::Body> bodies();
 

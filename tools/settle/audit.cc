@@ -1,7 +1,10 @@
 // dgx-settle check, head and prove: a ledger replayed against the rules, tree heads, proofs of entries.
 // dgx-settle(1).
+#include <fmt/format.h>
+
 #include "dgx/core/files.h"
 #include "dgx/jobs/cosign.h"
+#include "dgx/jobs/round.h"
 #include "settle/commands.h"
 #include "settle/declare.h"
 #include "settle/print.h"
@@ -19,6 +22,7 @@ struct Check {
   jobs::LedgerFile file;
   std::optional<std::string> task;
   jobs::LedgerEvidence evidence;
+  std::optional<std::optional<std::int64_t>> rounds;
 
   void declare(cli::Command& command) {
     declare_ledger(command, file);
@@ -36,18 +40,42 @@ struct Check {
     command.only_with({"--saw"}, {"--cosigned"});
     command.only_with({"--cosigned", "--quorum"}, {"--witness"});
     command.only_with({"--witness"}, {"--cosigned"});
+    command.optional_value("--rounds", "K", rounds,
+                           "recompute the delays of all rounds, or K parts of each, drawn at random");
   }
   Result<cli::Verdict> run(cli::Out& out) const {
-    DGX_TRY(const auto check, jobs::check_ledger(ledger_of(file, out), evidence, task));
+    DGX_TRY(auto check, jobs::check_ledger(ledger_of(file, out), evidence, task));
+    std::optional<jobs::RoundsCheck> checked;
+    if (rounds) {
+      DGX_TRY(checked, recompute(out.common().threads, check.faults));
+    }
     print_summary(out, check.summary);
     out.field("tasks", check.tasks);
     out.field("settled", check.settled);
     out.field("total", check.total);
+    if (checked) print_rounds(out, *checked);
     out.field("sound", check.faults.empty());
     cli::Table faults{{"fault"}};
     for (const std::string& fault : check.faults) faults.rows.push_back({fault});
     out.field("faults", std::move(faults));
     return check.faults.empty() ? cli::Verdict::kDone : cli::Verdict::kRefuted;
+  }
+
+  /// Recomputes the delays; what is wrong joins `faults`.
+  Result<jobs::RoundsCheck> recompute(int threads, std::vector<std::string>& faults) const {
+    if (*rounds && **rounds < 1) return usage_error("--rounds: must be at least 1");
+    DGX_TRY(const ledger::Log log, ledger::read(file.path, {.threads = threads}));
+    DGX_TRY(jobs::RoundsCheck out, jobs::check_rounds(log, *rounds, threads));
+    for (const std::string& fault : out.faults) faults.push_back(fmt::format("{}: {}", file.path, fault));
+    return out;
+  }
+
+  static void print_rounds(cli::Out& out, const jobs::RoundsCheck& checked) {
+    out.field("delays", checked.delays);
+    out.field("intervals", checked.intervals);
+    out.field("steps", checked.steps);
+    out.field("pulses", checked.pulses);
+    if (checked.pulses > 0) out.note(std::string(kPulseNotVerified));
   }
 };
 

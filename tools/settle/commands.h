@@ -15,6 +15,7 @@ void add_extract(cli::Tool& tool);
 void add_status(cli::Tool& tool);
 void add_balances(cli::Tool& tool);
 void add_run(cli::Tool& tool);
+void add_round(cli::Tool& tool);
 void add_check(cli::Tool& tool);
 void add_head(cli::Tool& tool);
 void add_prove(cli::Tool& tool);

@@ -16,6 +16,11 @@ inline jobs::LedgerFile ledger_of(const jobs::LedgerFile& file, cli::Out& out) {
   return {file.path, context.trust, context.threads, &context.progress};
 }
 
+inline void declare_after_pause(cli::Command& command, jobs::LedgerWriter& writer) {
+  command.flag("--after-pause", writer.after_pause,
+               "the operator was away while a deadline ran: record the pause and move every deadline by it");
+}
+
 inline void declare_task(cli::Command& command, std::optional<std::string>& task, std::string help) {
   command.option("--task", "ID", task,
                  std::move(help) + "; its id, at least eight digits of it, or TASK.json");

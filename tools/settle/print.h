@@ -7,6 +7,10 @@
 /// The forms in which dgx-settle prints a ledger's summary and receipts.
 namespace dgx::tools {
 
+/// Said wherever a round rests on a pulse.
+inline constexpr std::string_view kPulseNotVerified =
+    "drand: number and hash are checked; the signature is kept as proof, and not verified by this program";
+
 inline void print_summary(cli::Out& out, const jobs::LedgerSummary& summary) {
   if (!summary.torn.empty()) out.warning(summary.torn);
   out.field("ledger", summary.ledger);

@@ -20,11 +20,6 @@ Status write_receipts(cli::Out& out, Output& file, const std::vector<jobs::Logge
   return out.output(file, text);
 }
 
-void declare_after_pause(cli::Command& command, jobs::LedgerWriter& writer) {
-  command.flag("--after-pause", writer.after_pause,
-               "the operator was away while a deadline ran: record the pause and move every deadline by it");
-}
-
 /// Warns if the clock is a second or more behind the ledger's: until it has caught up, no deadline passes.
 Status warn_of_lag(cli::Out& out, const jobs::LedgerWriter& writer) {
   DGX_TRY(const std::int64_t lag, jobs::clock_lag(writer));

@@ -405,6 +405,15 @@ Status append_fetched(const LedgerWriter& options, Group group, Appended& out) {
 
 }  // namespace
 
+Result<Appended> append_signed(const LedgerWriter& options, std::vector<Signed<Body>> statements) {
+  Files files(1);
+  for (Signed<Body>& one : statements) {
+    std::string where(name_of(kind_of(one.body)));
+    files.front().emplace_back(Incoming{std::move(one), std::move(where)});
+  }
+  return append_now(options, std::move(files), OnRefusal::kAppendNone);
+}
+
 Result<Appended> append_statements(const LedgerWriter& options, const std::vector<std::string>& paths,
                                    OnRefusal on_refusal) {
   Files files;

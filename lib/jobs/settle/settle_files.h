@@ -66,6 +66,11 @@ using MakeStatements =
 /// 16 hexadecimal digits at random: the reference of a transfer to which nobody gave one.
 [[nodiscard]] Result<std::string> random_word();
 
+/// Appends statements that the operator has just signed, under the ledger's lock: all of them or, with the
+/// first refusal, none.
+[[nodiscard]] Result<Appended> append_signed(const LedgerWriter& options,
+                                             std::vector<manifest::Signed<manifest::Body>> statements);
+
 /// The policy in a file; errors name it.
 [[nodiscard]] Result<manifest::Policy> read_policy(const std::string& path);
 

@@ -60,6 +60,35 @@ TEST_CASE("a location leaves room for the files of an opening below it") {
   CHECK_FALSE(is_location(std::string(247, 'a')));
 }
 
+TEST_CASE("a round is refused whose value, checkpoints or signature do not follow") {
+  const Body delay = test::round();
+  const Body drand = test::pulse();
+  CHECK(seal_any(drand, test::key(1)).ok());
+  const Round& round = std::get<Round>(delay);
+  CHECK(refused(delay, "\"steps\":1048581", "\"steps\":1048576") ==
+        "predicate: checkpoints: are 2, 1048576 steps have 1");
+  CHECK(refused(delay, "\"steps\":1048581", "\"steps\":65535") ==
+        "predicate: steps: is 65535, must be 65536 to 1099511627776");
+  CHECK(refused(delay, "\"value\":\"" + round.value.hex(), "\"value\":\"" + test::digest("another").hex()) ==
+        "predicate: value: does not follow from the round's source");
+  // One bit of the last checkpoint.
+  Round changed = round;
+  std::get<DelayChain>(changed.origin).checkpoints.back().bytes[31] ^= 1;
+  CHECK(message_of(seal_any(changed, test::key(1))) == "value: does not follow from the round's source");
+  CHECK(refused(delay, "\"source\":\"delay\"", "\"source\":\"drand\"")
+            .starts_with("predicate: number: is missing"));
+  CHECK(refused(delay, "\"source\":\"delay\"", "\"source\":\"nist\"")
+            .starts_with("predicate: source: unknown name"));
+  Round short_one = std::get<Round>(drand);
+  std::get<DrandPulse>(short_one.origin).signature.pop_back();
+  CHECK(message_of(seal_any(short_one, test::key(1)))
+            .ends_with("signature: is not a compressed point of 48 bytes"));
+  Round infinity = std::get<Round>(drand);
+  std::get<DrandPulse>(infinity.origin).signature[0] = 0xc0;
+  CHECK(message_of(seal_any(infinity, test::key(1)))
+            .ends_with("signature: is not a compressed point of 48 bytes"));
+}
+
 TEST_CASE("kinds have names and the names give the kinds back") {
   for (const Kind kind : all_kinds()) CHECK(*kind_from_name(name_of(kind)) == kind);
   CHECK(kind_from_name("taks").error().message == "unknown kind of statement \"taks\"");

@@ -57,6 +57,9 @@ struct OptionRow {
   [[nodiscard]] bool takes_file() const;
 };
 
+/// CLI11's text of a flag that was given without a value.
+inline constexpr std::string_view kGiven = "true";
+
 /// Parses text into a value; the error's message says what was expected.
 [[nodiscard]] Status parse_value(const std::string& text, std::string& out);
 [[nodiscard]] Status parse_value(const std::string& text, std::int64_t& out);
@@ -117,6 +120,19 @@ class Command {
   Command& choice(std::string_view names, std::vector<std::string> words, T& value, std::string help) {
     OptionRow& row = add_value(names, joined(words), value, std::move(help));
     row.choices = std::move(words);
+    return *this;
+  }
+
+  /// An option with a value after "=" at will: `value` is empty if it is not given, and holds an empty one
+  /// if it is given without a value.
+  template <class T>
+  Command& optional_value(std::string_view names, std::string value_name,
+                          std::optional<std::optional<T>>& value, std::string help) {
+    add(names, std::move(value_name), std::move(help)).store =
+        [&value](const std::vector<std::string>& texts) -> Status {
+      value.emplace();
+      return texts.back() == kGiven ? Status() : parse_value(texts.back(), value->emplace());
+    };
     return *this;
   }
 

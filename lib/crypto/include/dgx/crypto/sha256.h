@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 
 #include "dgx/core/bytes.h"
 
@@ -25,5 +26,8 @@ class Sha256 {
 [[nodiscard]] Digest sha256(ByteView bytes);
 /// The digest of `first ‖ second`, without joining them.
 [[nodiscard]] Digest sha256(ByteView first, ByteView second);
+/// SHA-256 applied `steps` times, at least 0, to a digest: x, H(x), H(H(x)), … None of it can be done at the
+/// same time as another part, so it takes as long as the steps do one after another.
+[[nodiscard]] Digest sha256_chain(const Digest& from, std::int64_t steps);
 
 }  // namespace dgx::crypto

@@ -9,6 +9,10 @@
 
 namespace dgx::manifest {
 
+/// A ledger's head: {"count", "root"}, of at least one entry.
+[[nodiscard]] json::Object head_json(const RootReference& head);
+[[nodiscard]] RootReference read_head(json::Fields& in);
+
 /// The operator's word that a statement has been entry `index` of the ledger whose first entry is `ledger`
 /// since `milliseconds` (Unix time), and that the tree of all entries up to and including it has this head.
 struct Receipt {
@@ -25,7 +29,7 @@ struct Receipt {
   [[nodiscard]] std::vector<Subject> subjects() const;
 };
 
-/// A ledger's head at a time: exported before a beacon round, so that the past cannot be rewritten. As an
+/// A ledger's head at a time: exported so that the past cannot be rewritten. As an
 /// entry of its own ledger it records the operator's clock; with `pause` it also says that the operator was
 /// away since the previous entry, so that no deadline passes because of that (dgx-protocol(7), "TIME").
 struct TreeHead {

@@ -16,6 +16,7 @@
 #include "dgx/manifest/policy.h"
 #include "dgx/manifest/profile.h"
 #include "dgx/manifest/proof.h"
+#include "dgx/manifest/round.h"
 #include "dgx/manifest/subject.h"
 #include "dgx/manifest/task.h"
 #include "dgx/manifest/verdict.h"
@@ -25,7 +26,7 @@ namespace dgx::manifest {
 /// The body of any statement. A body does not hold its signer: sealing adds the public key to the predicate.
 using Body = std::variant<Task, LedgerPolicy, Profile, BeaconCommitment, Beacon, Assign, Deposit, Withdrawal,
                           Proof, VerdictCommitment, Verdict, Delivery, Receipt, TreeHead, Settlement,
-                          Challenge, Move, Ruling, OfferEnd, Opening>;
+                          Challenge, Move, Ruling, OfferEnd, Opening, Round>;
 
 [[nodiscard]] Kind kind_of(const Body& body);
 /// True if JSON claims to be a statement of dgx, of any version.
@@ -34,7 +35,7 @@ using Body = std::variant<Task, LedgerPolicy, Profile, BeaconCommitment, Beacon,
 /// checked.
 [[nodiscard]] std::optional<Kind> claimed_kind(std::string_view payload);
 /// The task a statement belongs to; nullopt for kinds that name none (task, policy, deposit, withdrawal,
-/// receipt, tree head).
+/// receipt, tree head, round).
 [[nodiscard]] std::optional<Digest> task_of(const Body& body);
 
 /// A statement whose signature, signer and every field have been checked.

@@ -31,6 +31,7 @@ enum class Kind {
   kRuling,
   kOfferEnd,
   kOpening,
+  kRound,
 };
 
 /// "task", "beacon-commitment", …

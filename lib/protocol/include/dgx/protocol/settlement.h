@@ -14,6 +14,7 @@
 #include "dgx/protocol/game.h"
 #include "dgx/protocol/market_clock.h"
 #include "dgx/protocol/payouts.h"
+#include "dgx/protocol/rounds.h"
 
 namespace dgx::protocol {
 
@@ -75,6 +76,7 @@ struct TaskRecord {
   std::int64_t assigned_ms = 0;
   std::optional<manifest::Signed<manifest::Proof>> proof;
   std::int64_t proof_ms = 0;
+  std::int64_t proof_slot = 0;  ///< in a market with rounds: that of its receipt
   std::optional<manifest::Signed<manifest::Beacon>> beacon;
   std::int64_t beacon_ms = 0;
   std::optional<manifest::Signed<manifest::Opening>> opening;
@@ -150,6 +152,13 @@ struct MarketState {
   std::map<Digest, TaskRecord> tasks;  ///< by statement id, settled ones too
   std::set<Digest> unsettled;          ///< ids of tasks; scans of all tasks visit only these
   std::set<Digest> seen;               ///< ids of all statements
+  Slots slots;                         ///< empty without a beacon_source
+};
+
+/// A slot whose round something waits for, and the ledger's head after its last entry so far.
+struct WaitingSlot {
+  std::int64_t slot = 0;
+  manifest::RootReference head;
 };
 
 /// The state machine of money: replaying a ledger's statements in order gives the same accounts on any
@@ -177,6 +186,8 @@ class Market {
   /// The settlements that the operator may log when the receipt's time is `milliseconds`, by task id.
   [[nodiscard]] std::vector<manifest::Settlement> due(std::int64_t milliseconds) const;
   [[nodiscard]] const std::optional<manifest::Policy>& policy() const { return state_.policy; }
+  /// The slots, over or not, without a round in which something was logged that waits for one; ascending.
+  [[nodiscard]] std::vector<WaitingSlot> slots_waiting() const;
 
   /// Bytes that each of a ledger's files keeps free for all that open tasks, open games and balances can
   /// still need (dgx-ledger(5), "LIMITS"). Cost: linear in accounts and unsettled tasks.

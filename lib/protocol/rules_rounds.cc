@@ -1,0 +1,30 @@
+#include <fmt/format.h>
+
+#include "dgx/protocol/rounds.h"
+#include "rules.h"
+
+namespace dgx::protocol {
+
+/// Nothing in a round is its signer's choice: slot and head follow from the ledger, the rest from them. A
+/// delay's own steps are not computed again here, which would take its time once more: whoever checks a
+/// ledger can do that, and no money moves on it.
+Status apply(MarketState& market, const Entry& entry, const manifest::Round& round) {
+  DGX_CHECK(check_operator(entry));
+  DGX_CHECK(check_ledger(market, round.ledger));
+  const manifest::Policy& policy = *market.policy;
+  if (policy.beacon_source == 0) return not_allowed("this market has no rounds: its beacon_source is 0");
+  if (slot_of(entry.receipt_ms, policy) <= round.slot)
+    return not_allowed(fmt::format("slot {} is not over", round.slot));
+  const auto slot = market.slots.all.find(round.slot);
+  if (slot == market.slots.all.end())
+    return not_allowed(fmt::format("nothing was logged in slot {}", round.slot));
+  if (slot->second.round) return not_allowed(fmt::format("slot {} has its round already", round.slot));
+  if (slot->second.head != round.head)
+    return malformed(fmt::format("head: is not that of the {} entries up to the end of slot {}",
+                                 slot->second.head.count, round.slot));
+  DGX_CHECK(check_origin(round, policy));
+  slot->second.round = entry.statement.id;
+  return {};
+}
+
+}  // namespace dgx::protocol
