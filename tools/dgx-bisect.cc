@@ -113,8 +113,8 @@ struct Open {
                    "challenge the segment that this verdict refutes first");
     command.option("--against", "VERDICT.json", options.against,
                    "challenge a verdict that has its rows next to it");
-    command.option("--beacon", "BEACON.json", options.beacon,
-                   "the beacon of that verdict, if its draw is the policy's");
+    command.option("--beacon,--round", "BEACON.json", options.beacon,
+                   "the beacon or round of that verdict, if its draw is the policy's");
     command.option("--chunk", "ENTRY", options.chunk,
                    "demand a piece of this entry of the committed state named by --segment");
     command.option("--part", "N", options.part, "the number of the MiB of ENTRY to demand");

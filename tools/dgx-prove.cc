@@ -54,10 +54,10 @@ struct Open {
     command.positional("TASK.json|DIR", options.task,
                        "the signed task, with its step program next to it, or a folder that has it");
     command.positional("PROOF.json", options.proof, "the proof, with PROOF.states next to it");
-    command.option("--beacon", "BEACON.json", options.beacon,
-                   "the verifier's revealed beacon, which draws the segments");
+    command.option("--beacon,--round", "BEACON.json", options.beacon,
+                   "the verifier's revealed beacon, or the market's round, which draws the segments");
     command.option("--receipt", "RECEIPT.json", options.receipt,
-                   "the proof's receipt, which draws the segments if no beacon came");
+                   "the proof's receipt, which draws the segments if neither came");
     command.exactly_one({"--beacon", "--receipt"});
     command.required("--run", "RUN", options.run, "the run that was proved");
     command.option("--data", "DATA.h5", options.data,

@@ -137,8 +137,8 @@ struct Verify {
     command.option("--from", "SAMPLE.h5|RUN|DIR", options.from,
                    "source of the start states; DIR is an opening from dgx-settle fetch");
     command.option("--data", "DATA.h5", options.data, "the task's dataset");
-    command.option("--beacon", "BEACON.json", options.beacon,
-                   "the revealed beacon, which draws the segments");
+    command.option("--beacon,--round", "BEACON.json", options.beacon,
+                   "the revealed beacon, or the market's round, which draws the segments");
     command.key(options.key.path, options.key.passphrase_file);
     command.required_when("--key", [this] { return !options.shard && !plan; });
     command.option("--segments", "3,17", options.choice.segments, "replay these segments instead");
@@ -212,6 +212,7 @@ struct Beacon {
   std::optional<std::string> data;
   std::optional<std::string> profile;
   std::optional<std::int64_t> segment_milliseconds;
+  std::optional<std::int64_t> bond;
   jobs::KeyFile key;
   std::string output = "-";
 
@@ -231,8 +232,11 @@ struct Beacon {
                    "your profile of the task, which says how long its longest segment takes you");
     command.option("--segment-milliseconds", "N", segment_milliseconds,
                    "that time itself, if measured otherwise");
+    command.option("--bond", "N", bond,
+                   "what to stake, where verifiers are drawn by their bonds (default: the policy's)");
     command.at_most_one({"--reveal", "--data"});
     command.at_most_one({"--reveal", "--profile", "--segment-milliseconds"});
+    command.at_most_one({"--reveal", "--bond"});
     command.at_most_one({"--receipt", "--ledger", "--unlogged"});
     command.only_with({"--task", "--receipt", "--operator", "--ledger", "--unlogged"}, {"--reveal"});
     command.only_with({"--operator"}, {"--receipt"});
@@ -244,8 +248,9 @@ struct Beacon {
   Result<cli::Verdict> run(cli::Out& out) const { return proof ? reveal(out) : commit(out); }
 
   Result<cli::Verdict> commit(cli::Out& out) const {
-    DGX_TRY(const auto result,
-            jobs::commit_beacon({file, data, profile, segment_milliseconds, key, output}, out.brief_job()));
+    DGX_TRY(
+        const auto result,
+        jobs::commit_beacon({file, data, profile, segment_milliseconds, bond, key, output}, out.brief_job()));
     out.field("commitment", result.id);
     out.field("task", result.task);
     out.field("secret", result.secret_path);
@@ -319,8 +324,8 @@ struct Merge {
     command.positional("TASK.json", options.task, "the signed task");
     command.positional("PROOF.json", options.proof, "the proof, with PROOF.states next to it");
     command.positional("SHARD.json", options.shards, "every shard, each once");
-    command.option("--beacon", "BEACON.json", options.beacon,
-                   "the revealed beacon, unless the draw was chosen");
+    command.option("--beacon,--round", "BEACON.json", options.beacon,
+                   "the revealed beacon, or the market's round, unless the draw was chosen");
     command.key(options.key.path, options.key.passphrase_file);
     command.option("--work-key", "FILE", options.work_key,
                    "the work key that the shards were made under, if it is not --key's");

@@ -10,10 +10,8 @@ namespace {
 /// them.
 template <class T>
 json::Object holding_json(const T& body) {
-  json::Object out{{"task", body.task.hex()},
-                   {"commitment", body.commitment.hex()},
-                   {"dataset", body.dataset.hex()},
-                   {"initial", body.initial.hex()}};
+  json::Object out{
+      {"task", body.task.hex()}, {"dataset", body.dataset.hex()}, {"initial", body.initial.hex()}};
   if (body.segment_milliseconds) out.emplace("segment_milliseconds", *body.segment_milliseconds);
   return out;
 }
@@ -22,7 +20,6 @@ template <class T>
 T read_holding(json::Fields& in) {
   T out;
   out.task = read_digest(in, "task");
-  out.commitment = read_digest(in, "commitment");
   out.dataset = read_digest(in, "dataset");
   out.initial = read_digest(in, "initial");
   if (in.has("segment_milliseconds"))
@@ -40,9 +37,19 @@ Digest beacon_value(const Digest& secret, const Digest& proof_id) {
   return crypto::sha256(ByteWriter().text("dgx-beacon").digest(secret).digest(proof_id).bytes());
 }
 
-json::Object BeaconCommitment::predicate() const { return holding_json(*this); }
+json::Object BeaconCommitment::predicate() const {
+  json::Object out = holding_json(*this);
+  out.emplace("commitment", commitment.hex());
+  if (bond) out.emplace("bond", *bond);
+  return out;
+}
 
-BeaconCommitment BeaconCommitment::read(json::Fields& in) { return read_holding<BeaconCommitment>(in); }
+BeaconCommitment BeaconCommitment::read(json::Fields& in) {
+  auto out = read_holding<BeaconCommitment>(in);
+  out.commitment = read_digest(in, "commitment");
+  if (in.has("bond")) out.bond = in.integer("bond", 1, kMaxInteger);
+  return out;
+}
 
 std::vector<Subject> BeaconCommitment::subjects() const {
   return {{"task", task}, {"commitment", commitment}};
@@ -70,11 +77,23 @@ Beacon Beacon::read(json::Fields& in) {
 
 std::vector<Subject> Beacon::subjects() const { return {{"proof", proof}, {"commitment", commitment}}; }
 
-json::Object Assign::predicate() const { return holding_json(*this); }
+json::Object Assign::predicate() const {
+  json::Object out = holding_json(*this);
+  if (commitment) out.emplace("commitment", commitment->hex());
+  return out;
+}
 
-Assign Assign::read(json::Fields& in) { return read_holding<Assign>(in); }
+Assign Assign::read(json::Fields& in) {
+  auto out = read_holding<Assign>(in);
+  out.commitment = read_optional_digest(in, "commitment");
+  return out;
+}
 
-std::vector<Subject> Assign::subjects() const { return {{"task", task}, {"commitment", commitment}}; }
+std::vector<Subject> Assign::subjects() const {
+  std::vector<Subject> out{{"task", task}};
+  if (commitment) out.push_back({"commitment", *commitment});
+  return out;
+}
 
 json::Object OfferEnd::predicate() const { return {{"task", task.hex()}, {"commitment", commitment.hex()}}; }
 

@@ -158,7 +158,9 @@ Result<std::vector<std::int64_t>> policy_draw(const manifest::Task& task, const 
   const std::int64_t diverging = segments.diverged() ? 1 : 0;
   std::vector<std::int64_t> out;
   if (const std::int64_t n = segments.between(); n > 0) {
-    DGX_TRY(out, draw_segments(beacon, proof_id, verifier, n, drawn_count(task, segments) - diverging));
+    // A round draws the same segments whoever verifies, so that one opening serves them all.
+    const Digest key = task.policy.beacon_source == 0 ? verifier : Digest{};
+    DGX_TRY(out, draw_segments(beacon, proof_id, key, n, drawn_count(task, segments) - diverging));
   }
   if (segments.diverged()) out.push_back(segments.between());
   return out;

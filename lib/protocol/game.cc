@@ -93,7 +93,7 @@ Status check_verdict_of(const Dispute& dispute) {
     return malformed(needs_beacon ? "the beacon is missing" : "has a beacon that is not needed");
   }
   if (dispute.beacon &&
-      (dispute.beacon->id != *verdict.body.beacon || dispute.beacon->body.proof != dispute.proof.id)) {
+      (dispute.beacon->id != *verdict.body.beacon || dispute.beacon->proof != dispute.proof.id)) {
     return malformed("beacon: is not the verdict's");
   }
   return challenge.about == About::kRow ? check_drawn(dispute) : check_row(dispute);
@@ -157,7 +157,7 @@ manifest::RowReason fault_shown(const GameState& state) {
 }
 
 Result<std::vector<std::int64_t>> drawn_segments(const Dispute& dispute) {
-  return policy_draw(dispute.task.body, segments_in(dispute), dispute.beacon->body.value, dispute.proof.id,
+  return policy_draw(dispute.task.body, segments_in(dispute), dispute.beacon->value, dispute.proof.id,
                      dispute.verdict->key_id);
 }
 
@@ -186,7 +186,7 @@ Stage play_on(const Dispute& dispute, manifest::About about, GameState& state) {
     return show_interval(state);
   }
   const Segment segment = segments_in(dispute)[dispute.challenge.body.segment];
-  const Digest beacon = dispute.beacon ? dispute.beacon->body.value : Digest{};
+  const Digest beacon = dispute.beacon ? dispute.beacon->value : Digest{};
   state.end_step = witness_step(beacon, dispute.proof.id, dispute.defender(), segment);
   return ShowInterior{};
 }

@@ -14,8 +14,9 @@ using Ends = std::vector<std::optional<GameEnd>>;
 /// True if a new game raises the bonds of later ones. Those whom a false statement would hurt may each have
 /// one open game that does not: the submitter about either statement, the verifier about the proof, the
 /// solver about the verdict.
-bool is_counted(const TaskRecord& record, const Ends& ends, Challenged challenged, const Digest& challenger) {
-  const std::optional<Digest>& other = challenged == Challenged::kVerdict ? record.solver : record.verifier;
+bool is_counted(const TaskRecord& record, const Ends& ends, Challenged challenged, const Digest& challenger,
+                std::int64_t now) {
+  const auto other = challenged == Challenged::kVerdict ? record.solver : verifier_at(record, now);
   if (challenger != record.task.key_id && challenger != other) return true;
   for (std::size_t i = 0; i < ends.size(); ++i) {
     const GameRecord& game = record.games[i];
@@ -66,7 +67,7 @@ Result<GameTerms> terms_of(const TaskRecord& record, const manifest::Challenge& 
   const Ends ends = ends_of(record, now);
   DGX_CHECK(check_new(record, ends, challenge, challenger));
   const Challenged challenged = challenge.verdict ? Challenged::kVerdict : Challenged::kProof;
-  const bool counted = is_counted(record, ends, challenged, challenger);
+  const bool counted = is_counted(record, ends, challenged, challenger, now);
   return GameTerms{bond_of(record, ends, challenged, counted), counted};
 }
 

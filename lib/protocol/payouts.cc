@@ -111,13 +111,15 @@ void split(Purse& purse, const Task& task, const Stakes& stakes, LostBond& lost)
 
 /// The verifier's bond: split between finders and jackpot if the verdict fell, to the jackpot if the verifier
 /// was silent, else back.
-void end_verifier(Purse& purse, const Stakes& stakes, const Bonds& bonds, bool silent) {
+void end_verifier(Purse& purse, const Stakes& stakes, bool silent) {
+  const std::int64_t bond = stakes.verifier_bond;
   if (fell(stakes, Challenged::kVerdict)) {
-    share(purse, bonds.verifier / 2, winners(stakes, Challenged::kVerdict));
-    purse.give("jackpot", bonds.verifier - bonds.verifier / 2);
+    share(purse, bond / 2, winners(stakes, Challenged::kVerdict));
+    purse.give("jackpot", bond - bond / 2);
   } else {
-    purse.give(silent ? "jackpot" : stakes.verifier, bonds.verifier);
+    purse.give(silent ? "jackpot" : stakes.verifier, bond);
   }
+  purse.give("jackpot", stakes.silent_bonds);
 }
 
 /// A verdict that fell earns nothing.
@@ -178,7 +180,8 @@ Status check_least(const manifest::Withdrawal& withdrawal, const manifest::Polic
 std::vector<Payout> payouts(const Task& task, Reason reason, const Stakes& stakes) {
   const Bonds bonds = bonds_of(task);
   const bool assigned = reason != Reason::kNoAssignment;
-  Purse purse(task.estimate.escrow + (assigned ? bonds.solver + bonds.verifier : 0) + lost_bonds(stakes));
+  Purse purse(task.estimate.escrow + (assigned ? bonds.solver : 0) + stakes.verifier_bond +
+              stakes.silent_bonds + lost_bonds(stakes));
   const bool silent = stakes.proved && !stakes.fee;
   switch (reason) {
     case Reason::kAccepted:
@@ -186,14 +189,14 @@ std::vector<Payout> payouts(const Task& task, Reason reason, const Stakes& stake
     case Reason::kOverturned:
       pay_solver(purse, stakes, bonds);
       purse.give(stakes.verifier, fee_of(stakes));
-      end_verifier(purse, stakes, bonds, silent);
+      end_verifier(purse, stakes, silent);
       break;
     case Reason::kRefuted:
     case Reason::kConvicted: {
       LostBond lost(purse, stakes, bonds.solver);
       split(purse, task, stakes, lost);
       // A verifier who accepted what fell may have drawn other segments: it costs no bond and earns nothing.
-      end_verifier(purse, stakes, bonds, silent);
+      end_verifier(purse, stakes, silent);
       break;
     }
     case Reason::kNoAssignment: break;
@@ -203,14 +206,14 @@ std::vector<Payout> payouts(const Task& task, Reason reason, const Stakes& stake
       const bool kept_waiting = stakes.drawn && !fell(stakes, Challenged::kVerdict);
       if (kept_waiting) lost.pay(stakes.verifier, task.policy.verifier_fee);
       purse.give("jackpot", lost.left());
-      end_verifier(purse, stakes, bonds, silent && !kept_waiting);
+      end_verifier(purse, stakes, silent && !kept_waiting);
       break;
     }
     case Reason::kNoDelivery: {
       LostBond lost(purse, stakes, bonds.solver);
       lost.pay(stakes.verifier, fee_of(stakes));
       purse.give("jackpot", lost.left());
-      end_verifier(purse, stakes, bonds, silent);
+      end_verifier(purse, stakes, silent);
       break;
     }
   }

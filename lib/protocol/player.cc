@@ -238,7 +238,7 @@ Next next_in(PartyView& view, const Game& game, const ChooseRow&) {
   if (end != row.recomputed) return name(0);
   if (!has_witness(dispute, row)) return nothing();
   const std::int64_t step =
-      witness_step(dispute.beacon->body.value, dispute.proof.id, dispute.defender(), game.segment());
+      witness_step(dispute.beacon->value, dispute.proof.id, dispute.defender(), game.segment());
   DGX_TRY(const Digest interior, view.party().state(step));
   return witness_of(dispute.defender(), interior) == row.witness ? nothing() : name(1);
 }

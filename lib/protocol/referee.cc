@@ -18,7 +18,7 @@ struct Parts {
   std::optional<Signed<manifest::Task>> task;
   std::optional<Signed<manifest::Proof>> proof;
   std::optional<Signed<manifest::Verdict>> verdict;
-  std::optional<Signed<manifest::Beacon>> beacon;
+  std::optional<DrawSource> beacon;
   std::optional<Signed<manifest::Challenge>> challenge;
   std::vector<std::pair<std::size_t, Signed<manifest::Move>>> moves;  // with their line numbers
   std::optional<Digest> receipts_by;  // key id of those taken: the operator named, or the first's
@@ -33,6 +33,15 @@ Status place(std::optional<Signed<T>>& where, Signed<Body> statement, bool in_or
     return malformed(fmt::format("has a {} where none belongs", manifest::name_of(T::kKind)));
   DGX_TRY(where, manifest::as<T>(std::move(statement)));
   return {};
+}
+
+/// Takes the beacon or round that the verdict names.
+Status place_source(Parts& parts, const Signed<Body>& statement) {
+  if (parts.beacon || !parts.verdict || parts.challenge)
+    return malformed(fmt::format("has {} where none belongs",
+                                 manifest::with_article(manifest::name_of(kind_of(statement.body)))));
+  DGX_TRY(parts.beacon, draw_source(statement, parts.proof->id));
+  return check_source(*parts.task, parts.proof->id, *parts.beacon);
 }
 
 /// Takes a receipt, which must be by the operator named, and of the task's ledger. If nobody is named, one
@@ -59,7 +68,7 @@ Status take(Parts& parts, const std::optional<Digest>& operator_key, std::size_t
     case manifest::Kind::kVerdict:
       return place(parts.verdict, std::move(statement), parts.proof && !challenged);
     case manifest::Kind::kBeacon:
-      return place(parts.beacon, std::move(statement), parts.verdict && !challenged);
+    case manifest::Kind::kRound: return place_source(parts, statement);
     case manifest::Kind::kChallenge:
       return place(parts.challenge, std::move(statement), parts.proof.has_value());
     case manifest::Kind::kReceipt: return take_receipt(parts, statement, operator_key);

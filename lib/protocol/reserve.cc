@@ -49,14 +49,11 @@ bool was_played(const TaskRecord& record, const OwnGame& own) {
   });
 }
 
-/// The room for the round that a task's proof waits for.
-std::size_t round_bytes(const manifest::Policy& policy) {
-  return policy.beacon_source == 0 ? 0 : kRoundBytes;
-}
-
 std::size_t reserved_for(const TaskRecord& record) {
   if (!record.solver) return kPostedBytes + record.offers.size() * kAccountBytes;
-  std::size_t out = kAssignedBytes + round_bytes(record.task.body.policy);
+  std::size_t out = kAssignedBytes;
+  // The bonds of those who may be drawn are still locked.
+  if (record.task.body.policy.beacon_source != 0) out += kRoundBytes + record.offers.size() * kAccountBytes;
   for (const OwnGame& own : own_games(record)) out += was_played(record, own) ? 0 : kOwnGameBytes;
   for (const GameRecord& game : record.games) out += kAccountBytes + (game.game.decision() ? 0 : kGameBytes);
   return out;
@@ -101,7 +98,8 @@ std::optional<std::size_t> Market::reserve_of(const manifest::Signed<manifest::B
     case Kind::kBeaconCommitment:
     case Kind::kDeposit: return kAccountBytes;
     case Kind::kAssign:
-      return kAssignedBytes - kPostedBytes + 2 * kOwnGameBytes + round_bytes(*state_.policy);
+      return kAssignedBytes - kPostedBytes + 2 * kOwnGameBytes +
+             (state_.policy && state_.policy->beacon_source != 0 ? kRoundBytes : 0);
     case Kind::kWithdrawal: {
       const auto& withdrawal = std::get<manifest::Withdrawal>(statement.body);
       const auto account = state_.accounts.find(withdrawal.account);

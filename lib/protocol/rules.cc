@@ -65,6 +65,14 @@ void transfer(MarketState& market, const std::string& from, const std::string& t
   market.accounts[to] += amount;
 }
 
+void release_offers(MarketState& market, TaskRecord& record, const std::set<Digest>& kept) {
+  std::erase_if(record.offers, [&](const auto& offer) {
+    if (kept.contains(offer.first)) return false;
+    transfer(market, "bonds", offer.second.statement.key_id.hex(), offer.second.bond);
+    return true;
+  });
+}
+
 Status apply(MarketState& market, const Entry& entry, const manifest::LedgerPolicy& first) {
   if (market.policy) return not_allowed("the ledger already has its policy");
   market.policy = first.policy;

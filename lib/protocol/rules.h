@@ -27,7 +27,7 @@ struct Entry {
   const manifest::Signed<manifest::Body>& statement;
   std::int64_t now;         ///< market time
   std::int64_t receipt_ms;  ///< time of its receipt, which decides its slot
-  bool by_operator;  ///< its signer is the ledger's operator
+  bool by_operator;         ///< its signer is the ledger's operator
 
   [[nodiscard]] const Digest& signer() const { return statement.key_id; }
   [[nodiscard]] std::string account() const { return signer().hex(); }
@@ -61,7 +61,7 @@ struct Entry {
 [[nodiscard]] Status apply(TaskRecord& record, const Entry& entry, const manifest::Beacon& beacon);
 [[nodiscard]] Status apply(TaskRecord& record, const Entry& entry, const manifest::Opening& opening);
 [[nodiscard]] Status apply(TaskRecord& record, const Entry& entry, const manifest::VerdictCommitment& hidden);
-[[nodiscard]] Status apply(TaskRecord& record, const Entry& entry, const manifest::Verdict& verdict);
+[[nodiscard]] Status apply(MarketState& market, const Entry& entry, const manifest::Verdict& verdict);
 [[nodiscard]] Status apply(TaskRecord& record, const Entry& entry, const manifest::Delivery& delivery);
 
 // Games about proofs and verdicts: rules_games.cc.
@@ -93,5 +93,8 @@ struct Entry {
 [[nodiscard]] std::int64_t balance_of(const MarketState& market, const std::string& account);
 /// Moves money that `from` is known to have.
 void transfer(MarketState& market, const std::string& from, const std::string& to, std::int64_t amount);
+
+/// Unlocks the bonds of all offers but those with these ids, and forgets the offers.
+void release_offers(MarketState& market, TaskRecord& record, const std::set<Digest>& kept);
 
 }  // namespace dgx::protocol

@@ -63,7 +63,7 @@ Status apply(MarketState& market, const Entry& entry, const manifest::Challenge&
   Dispute dispute{record->task, *record->proof, std::nullopt, std::nullopt, entry.with(challenge)};
   if (challenge.verdict) dispute.verdict = record->verdict;
   const bool draws = challenge.about == manifest::About::kWitness || challenge.about == manifest::About::kRow;
-  if (draws && record->verdict && record->verdict->body.beacon) dispute.beacon = record->beacon;
+  if (draws && record->verdict && record->verdict->body.beacon) dispute.beacon = source_of(*record);
   DGX_TRY(Game game, Game::open(std::move(dispute)));
   const std::int64_t deadline = move_deadline(market, game, 0, entry.now);
   record->games.push_back({std::move(game), terms.bond, terms.counted, entry.now, deadline, 0, std::nullopt});

@@ -16,7 +16,8 @@ Status check_draw(const TaskRecord& record, const Segments& segments, const mani
     return malformed(fmt::format("first_disagreement: index: the proof has {} segments", n));
   }
   // A witness is judged with the beacon that the verdict names.
-  if (verdict.beacon && (!record.beacon || *verdict.beacon != record.beacon->id))
+  const auto source = source_of(record);
+  if (verdict.beacon && (!source || *verdict.beacon != source->id))
     return malformed("beacon: is not the task's");
   if (verdict.draw == manifest::Draw::kChosen) {
     if (verdict.outcome != manifest::Outcome::kAccepted) return {};
@@ -31,9 +32,11 @@ Status check_draw(const TaskRecord& record, const Segments& segments, const mani
 }
 
 /// If the verifier committed to a verdict, only that one is taken.
-Status check_committed(const TaskRecord& record, const Digest& id, const manifest::Verdict& verdict) {
-  if (!record.verdict_commitment) return {};
-  if (manifest::verdict_commitment(id, verdict.nonce) == *record.verdict_commitment) return {};
+Status check_committed(const TaskRecord& record, const Entry& entry, const manifest::Verdict& verdict) {
+  const auto committed = record.committed.find(entry.signer());
+  if (committed == record.committed.end()) return {};
+  if (manifest::verdict_commitment(entry.statement.id, verdict.nonce) == committed->second.commitment)
+    return {};
   return malformed("is not the verdict that was committed to");
 }
 
@@ -60,6 +63,8 @@ Status apply(TaskRecord& record, const Entry& entry, const manifest::Proof& proo
 }
 
 Status apply(TaskRecord& record, const Entry& entry, const manifest::Beacon& beacon) {
+  if (record.task.body.policy.beacon_source != 0)
+    return not_allowed("this market draws by rounds: nobody reveals a beacon");
   DGX_CHECK(check_signer(entry, record.verifier, "verifier"));
   DGX_CHECK(check_state(record, entry.now, {TaskState::kProofCommitted}));
   DGX_CHECK(check_about(record, beacon.proof));
@@ -80,7 +85,7 @@ Status apply(TaskRecord& record, const Entry& entry, const manifest::Opening& op
   if (record.opening) return not_allowed("the proof is already opened");
   const OpeningDuty duty = *opening_duty(record);
   if (entry.now < duty.begins_ms)
-    return not_allowed("the verifier may still reveal the beacon", "open the proof after it");
+    return not_allowed("the draw may still come", "open the proof after the beacon or the round");
   if (entry.now > duty.deadline_ms) return not_allowed("the deadline to open the proof has passed");
   if (opening.after != duty.after)
     return malformed(fmt::format("after: is {}, must be {}", opening.after.brief(), duty.after.brief()));
@@ -90,34 +95,37 @@ Status apply(TaskRecord& record, const Entry& entry, const manifest::Opening& op
 }
 
 Status apply(TaskRecord& record, const Entry& entry, const manifest::VerdictCommitment& commitment) {
-  DGX_CHECK(check_signer(entry, record.verifier, "verifier"));
+  DGX_CHECK(check_signer(entry, verifier_at(record, entry.now), "verifier"));
   DGX_CHECK(check_state(record, entry.now, {TaskState::kOpened}));
   DGX_CHECK(check_about(record, commitment.proof));
-  record.verdict_commitment = commitment.commitment;
-  record.verdict_commitment_ms = entry.now;
+  record.committed.emplace(entry.signer(), CommittedVerdict{commitment.commitment, entry.now});
   return {};
 }
 
 /// A refutation is never too early, since it needs nothing that the solver shows, nor too late while
 /// objections are heard. An acceptance needs the opening.
-Status apply(TaskRecord& record, const Entry& entry, const manifest::Verdict& verdict) {
-  DGX_CHECK(check_signer(entry, record.verifier, "verifier"));
+Status apply(MarketState& market, const Entry& entry, const manifest::Verdict& verdict) {
+  DGX_TRY(TaskRecord* const found, record_of(market, verdict.task));
+  TaskRecord& record = *found;
+  DGX_CHECK(check_signer(entry, verifier_at(record, entry.now), "verifier"));
   DGX_CHECK(check_about(record, verdict.proof));
   if (record.verdict) return not_allowed("the task already has its verdict");
   const bool refuted = verdict.outcome == manifest::Outcome::kRefuted;
   DGX_CHECK(refuted
                 ? check_state(record, entry.now,
-                              {TaskState::kProofCommitted, TaskState::kAwaitingOpening, TaskState::kOpened,
-                               TaskState::kVerifyCommitted, TaskState::kChallengeWindow})
+                              {TaskState::kProofCommitted, TaskState::kAwaitingOpening, TaskState::kDrawn,
+                               TaskState::kOpened, TaskState::kVerifyCommitted, TaskState::kChallengeWindow})
                 : check_state(record, entry.now, {TaskState::kOpened, TaskState::kVerifyCommitted}));
   if (has_fallen(record, Challenged::kProof, entry.now)) return not_allowed("the proof has already fallen");
   DGX_TRY(const Segments segments, segments_of(record.task.body, record.proof->body));
   DGX_CHECK(check_draw(record, segments, verdict));
   DGX_CHECK(check_stated_work(record.task.body, segments, verdict));
-  DGX_CHECK(check_committed(record, entry.statement.id, verdict));
+  DGX_CHECK(check_committed(record, entry, verdict));
   record.verdict = entry.with(verdict);
+  record.verifier = entry.signer();
   record.verdict_ms = entry.now;
   record.games_before_verdict = record.games.size();
+  release_offers(market, record, staked_offers(record));
   return {};
 }
 
@@ -128,9 +136,9 @@ Status apply(TaskRecord& record, const Entry& entry, const manifest::Delivery& d
     return malformed("final: is not the proof's final state");
   if (record.delivered) return not_allowed("the final state is already delivered");
   DGX_CHECK(check_state(record, entry.now,
-                        {TaskState::kProofCommitted, TaskState::kAwaitingOpening, TaskState::kOpened,
-                         TaskState::kVerifyCommitted, TaskState::kChallengeWindow, TaskState::kArbitration,
-                         TaskState::kAwaitingDelivery}));
+                        {TaskState::kProofCommitted, TaskState::kAwaitingOpening, TaskState::kDrawn,
+                         TaskState::kOpened, TaskState::kVerifyCommitted, TaskState::kChallengeWindow,
+                         TaskState::kArbitration, TaskState::kAwaitingDelivery}));
   record.delivered = true;
   return {};
 }

@@ -4,6 +4,21 @@
 #include "rules.h"
 
 namespace dgx::protocol {
+namespace {
+
+/// Draws the verifiers of a proof, and unlocks the bonds of those who were not drawn.
+void draw(MarketState& market, TaskRecord& record, const Entry& entry, const manifest::Round& round) {
+  std::vector<StakedOffer> offers;
+  for (const auto& [id, offer] : record.offers) offers.push_back({id, offer.statement.key_id, offer.bond});
+  const Digest& proof = record.proof->id;
+  record.round = ProofRound{DrawSource(entry.with(round), proof), entry.now,
+                            draw_verifiers(round.value, proof, std::move(offers))};
+  std::set<Digest> drawn;
+  for (const DrawnVerifier& one : record.round->drawn) drawn.insert(one.drawn.offer);
+  release_offers(market, record, drawn);
+}
+
+}  // namespace
 
 /// Nothing in a round is its signer's choice: slot and head follow from the ledger, the rest from them. A
 /// delay's own steps are not computed again here, which would take its time once more: whoever checks a
@@ -24,6 +39,12 @@ Status apply(MarketState& market, const Entry& entry, const manifest::Round& rou
                                  slot->second.head.count, round.slot));
   DGX_CHECK(check_origin(round, policy));
   slot->second.round = entry.statement.id;
+  for (const Digest& task : market.unsettled) {
+    TaskRecord& record = market.tasks.at(task);
+    const bool waits = record.proof && record.proof_slot == round.slot &&
+                       standing(record, entry.now).state == TaskState::kProofCommitted;
+    if (waits) draw(market, record, entry, round);
+  }
   return {};
 }
 

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "dgx/protocol/admission.h"
 #include "dgx/protocol/estimate.h"
 #include "rules.h"
@@ -18,24 +20,93 @@ Status check_ready(const TaskRecord& record, const Entry& entry, const T& offer)
   return check_segment_time(task, offer.segment_milliseconds);
 }
 
-/// Unlocks the bonds of all offers but one.
-void release_offers(MarketState& market, TaskRecord& record, const std::optional<Digest>& chosen) {
-  std::erase_if(record.offers, [&](const auto& offer) {
-    if (offer.first == chosen) return false;
-    transfer(market, "bonds", offer.second.statement.key_id.hex(), bonds_of(record.task.body).verifier);
-    return true;
+/// Checks that the solver can pay their bond and, not locked, a challenger's: without it they could not
+/// challenge a false refutation.
+Status check_solver(const MarketState& market, const TaskRecord& record, const Entry& entry) {
+  const Bonds bonds = bonds_of(record.task.body);
+  return check_balance(market, entry.account(), bonds.solver + bonds.challenger,
+                       "the solver's bond with that of a challenge");
+}
+
+/// The bond that an offer stakes: in a market with rounds what it says, else the policy's.
+Result<std::int64_t> bond_offered(const manifest::Task& task, const manifest::BeaconCommitment& offer) {
+  const std::int64_t least = bonds_of(task).verifier;
+  if (task.policy.beacon_source == 0) {
+    if (!offer.bond) return least;
+    return malformed("bond: this market draws no verifiers: each stakes the policy's bond");
+  }
+  if (!offer.bond) return malformed("bond: is missing: in this market verifiers are drawn by their bonds");
+  if (*offer.bond >= least) return *offer.bond;
+  return not_allowed(fmt::format("bond: is {}, must be at least {}", *offer.bond, least));
+}
+
+/// The smallest offer, of equal ones that whose key id is the last.
+std::map<Digest, OfferRecord>::iterator smallest_offer(TaskRecord& record) {
+  return std::min_element(record.offers.begin(), record.offers.end(), [](const auto& a, const auto& b) {
+    if (a.second.bond != b.second.bond) return a.second.bond < b.second.bond;
+    return a.second.statement.key_id > b.second.statement.key_id;
   });
+}
+
+/// Checks that a verifier may join those among whom one is drawn: not the submitter, nobody twice, and if all
+/// places are taken, only with more than the smallest bond.
+Status check_place(TaskRecord& record, const Entry& entry, std::int64_t bond) {
+  if (entry.signer() == record.task.key_id) return not_allowed("the submitter cannot verify their own task");
+  for (const auto& [id, other] : record.offers) {
+    if (other.statement.key_id == entry.signer())
+      return not_allowed(fmt::format("its signer's offer {} stands already", id.brief()));
+  }
+  if (record.offers.size() < kMostOffers) return {};
+  const std::int64_t smallest = smallest_offer(record)->second.bond;
+  if (bond > smallest) return {};
+  return not_allowed(
+      fmt::format("bond: is {}: there are {} offers, the smallest of {}", bond, kMostOffers, smallest));
+}
+
+/// Chooses the one verifier whom the assign names. Their bond stays locked, those of all others do not.
+Status choose_verifier(MarketState& market, TaskRecord& record, const Entry& entry,
+                       const std::optional<Digest>& commitment) {
+  if (!commitment) return malformed("commitment: is missing: the solver chooses a verifier");
+  const auto offer = record.offers.find(*commitment);
+  if (offer == record.offers.end()) {
+    return not_allowed(
+        fmt::format("beacon commitment {} is not in the ledger for this task", commitment->brief()));
+  }
+  const Digest verifier = offer->second.statement.key_id;
+  if (verifier == entry.signer()) return unauthorised("solver and verifier are the same key");
+  DGX_CHECK(check_solver(market, record, entry));
+  record.verifier = verifier;
+  release_offers(market, record, {*commitment});
+  return {};
+}
+
+/// Leaves the verifiers of whom one will be drawn, without the solver. Whoever wants to verify has had the
+/// time of a move to say so: else a solver could assign before anybody but accomplices has.
+Status keep_offers(MarketState& market, TaskRecord& record, const Entry& entry,
+                   const std::optional<Digest>& commitment) {
+  if (commitment) return malformed("commitment: this market draws the verifier");
+  const std::int64_t from = record.posted_ms + record.task.body.policy.window_move_ms;
+  if (entry.now < from)
+    return not_allowed(fmt::format("verifiers may offer themselves for another {} ms", from - entry.now));
+  const auto own = std::find_if(record.offers.begin(), record.offers.end(), [&](const auto& offer) {
+    return offer.second.statement.key_id == entry.signer();
+  });
+  if (record.offers.size() == (own == record.offers.end() ? 0U : 1U))
+    return not_allowed("no verifier has offered");
+  DGX_CHECK(check_solver(market, record, entry));
+  if (own == record.offers.end()) return {};
+  transfer(market, "bonds", entry.account(), own->second.bond);
+  record.offers.erase(own);
+  return {};
 }
 
 /// Pays out what the settlement lists, and unlocks the bonds that nobody has lost.
 void pay(MarketState& market, TaskRecord& record, const manifest::Settlement& settlement, std::int64_t now) {
   const Bonds bonds = bonds_of(record.task.body);
   market.accounts["escrow"] -= record.task.body.estimate.escrow;
-  if (record.solver) {
-    market.accounts["bonds"] -= bonds.solver + bonds.verifier;
-  } else {
-    release_offers(market, record, std::nullopt);
-  }
+  if (record.solver) market.accounts["bonds"] -= bonds.solver;
+  release_offers(market, record, staked_offers(record));
+  for (const auto& [id, offer] : record.offers) market.accounts["bonds"] -= offer.bond;
   const auto ends = ends_of(record, now);
   for (std::size_t i = 0; i < record.games.size(); ++i) {
     const GameRecord& game = record.games[i];
@@ -72,7 +143,7 @@ Status apply(MarketState& market, const Entry& entry, const manifest::Task& task
 /// to 256 KiB and is free.
 Status apply(TaskRecord& record, const Entry& entry, const manifest::Profile&) {
   const Digest& who = entry.signer();
-  if (who != record.task.key_id && who != record.solver && who != record.verifier)
+  if (who != record.task.key_id && who != record.solver && who != verifier_at(record, entry.now))
     return unauthorised("a profile must be signed by the task's submitter, solver or verifier");
   if (!record.profiles.insert(who).second)
     return not_allowed("its signer's profile is already in the ledger");
@@ -82,9 +153,16 @@ Status apply(TaskRecord& record, const Entry& entry, const manifest::Profile&) {
 Status apply(MarketState& market, const Entry& entry, const manifest::BeaconCommitment& offer) {
   DGX_TRY(TaskRecord* const record, record_of(market, offer.task));
   DGX_CHECK(check_ready(*record, entry, offer));
-  const std::int64_t bond = bonds_of(record->task.body).verifier;
+  DGX_TRY(const std::int64_t bond, bond_offered(record->task.body, offer));
+  const bool drawn = record->task.body.policy.beacon_source != 0;
+  if (drawn) DGX_CHECK(check_place(*record, entry, bond));
   DGX_CHECK(check_balance(market, entry.account(), bond, "the verifier's bond"));
-  record->offers.emplace(entry.statement.id, OfferRecord{entry.with(offer), entry.now});
+  if (drawn && record->offers.size() == kMostOffers) {
+    const auto last = smallest_offer(*record);
+    transfer(market, "bonds", last->second.statement.key_id.hex(), last->second.bond);
+    record->offers.erase(last);
+  }
+  record->offers.emplace(entry.statement.id, OfferRecord{entry.with(offer), entry.now, bond});
   transfer(market, entry.account(), "bonds", bond);
   return {};
 }
@@ -98,7 +176,7 @@ Status apply(MarketState& market, const Entry& entry, const manifest::OfferEnd& 
   DGX_CHECK(check_signer(entry, offer->second.statement.key_id, "offer's verifier"));
   if (entry.now < offer->second.logged_ms + kLeastOfferMs)
     return not_allowed(fmt::format("an offer stands for at least {} ms", kLeastOfferMs));
-  transfer(market, "bonds", entry.account(), bonds_of(record->task.body).verifier);
+  transfer(market, "bonds", entry.account(), offer->second.bond);
   record->offers.erase(offer);
   return {};
 }
@@ -106,23 +184,12 @@ Status apply(MarketState& market, const Entry& entry, const manifest::OfferEnd& 
 Status apply(MarketState& market, const Entry& entry, const manifest::Assign& assign) {
   DGX_TRY(TaskRecord* const record, record_of(market, assign.task));
   DGX_CHECK(check_ready(*record, entry, assign));
-  const auto offer = record->offers.find(assign.commitment);
-  if (offer == record->offers.end()) {
-    return not_allowed(
-        fmt::format("beacon commitment {} is not in the ledger for this task", assign.commitment.brief()));
-  }
-  const Digest verifier = offer->second.statement.key_id;
-  if (verifier == entry.signer()) return unauthorised("solver and verifier are the same key");
-  const Bonds bonds = bonds_of(record->task.body);
-  // The balance must also cover a challenger's bond, which is not locked: without it the solver could not
-  // challenge a false refutation.
-  DGX_CHECK(check_balance(market, entry.account(), bonds.solver + bonds.challenger,
-                          "the solver's bond with that of a challenge"));
+  DGX_CHECK(record->task.body.policy.beacon_source == 0
+                ? choose_verifier(market, *record, entry, assign.commitment)
+                : keep_offers(market, *record, entry, assign.commitment));
   record->solver = entry.signer();
-  record->verifier = verifier;
   record->assigned_ms = entry.now;
-  transfer(market, entry.account(), "bonds", bonds.solver);
-  release_offers(market, *record, assign.commitment);
+  transfer(market, entry.account(), "bonds", bonds_of(record->task.body).solver);
   return {};
 }
 

@@ -42,15 +42,25 @@ bool comes_after_finder(const TaskRecord& record, const std::vector<std::optiona
   return false;
 }
 
+/// Adds the verifier and the bonds of those who were to give the verdict.
+void add_verifiers(const TaskRecord& record, std::int64_t now, Stakes& out) {
+  const auto verifier = verifier_at(record, now);
+  out.verifier = verifier ? verifier->hex() : "";
+  for (const Digest& id : staked_offers(record)) {
+    const OfferRecord& offer = record.offers.at(id);
+    (offer.statement.key_id == verifier ? out.verifier_bond : out.silent_bonds) += offer.bond;
+  }
+}
+
 /// The stakes of a task that is due: all its games are over.
 Stakes stakes_of(const TaskRecord& record, std::int64_t now) {
   Stakes out;
   out.submitter = record.task.key_id.hex();
   out.solver = record.solver ? record.solver->hex() : "";
-  out.verifier = record.verifier ? record.verifier->hex() : "";
+  add_verifiers(record, now, out);
   out.proved = record.proof.has_value();
   out.earned = record.proof ? earned(record.task.body, record.proof->body) : record.task.body.estimate;
-  out.drawn = record.beacon.has_value();
+  out.drawn = source_of(record).has_value();
   const auto ends = ends_of(record, now);
   if (!comes_after_finder(record, ends)) {
     out.refuted = is_refuted(record);
@@ -112,9 +122,8 @@ std::int64_t window_begin(const TaskRecord& record, const Games& games) {
   std::int64_t since = record.opening ? record.opening_ms : opening_duty(record)->deadline_ms;
   since = std::max(since, games.verdict_fell.value_or(0));
   if (record.verdict) return std::max(since, record.verdict_ms);
-  if (!record.beacon) return since;
-  const std::int64_t waited = record.verdict_commitment ? record.verdict_commitment_ms : record.opening_ms;
-  return std::max(since, waited + record.task.body.policy.window_reveal_ms);
+  const auto turns = turns_of(record);
+  return turns.empty() ? since : std::max(since, turns.back().deadline_ms);
 }
 
 /// The standing from the challenge window on: games end, then the final state is awaited if the solver is to
@@ -133,38 +142,40 @@ Standing objected(const TaskRecord& record, const Games& games, std::int64_t now
   return {TaskState::kAwaitingDelivery, deadline, std::nullopt};
 }
 
+/// The end of the time for the beacon, or for the round: its slot may last as long again after the proof.
+std::int64_t source_deadline_ms(const TaskRecord& record) {
+  const manifest::Policy& policy = record.task.body.policy;
+  return record.proof_ms + policy.window_reveal_ms + (policy.beacon_source == 0 ? 0 : policy.beacon_slot_ms);
+}
+
 /// The step owed after the proof while no verdict is there: by whom and until when; nullopt if the challenge
 /// window has begun.
 std::optional<Standing> awaited_step(const TaskRecord& record, std::int64_t now) {
-  const std::int64_t window = record.task.body.policy.window_reveal_ms;
-  if (!record.beacon && now <= record.proof_ms + window)
-    return Standing{TaskState::kProofCommitted, record.proof_ms + window, std::nullopt};
+  const std::int64_t source_deadline = source_deadline_ms(record);
+  if (!source_of(record) && now <= source_deadline)
+    return Standing{TaskState::kProofCommitted, source_deadline, std::nullopt};
   if (!record.opening) {
     const std::int64_t deadline = opening_duty(record)->deadline_ms;
-    if (now <= deadline) return Standing{TaskState::kAwaitingOpening, deadline, std::nullopt};
+    const TaskState waits = record.round ? TaskState::kDrawn : TaskState::kAwaitingOpening;
+    if (now <= deadline) return Standing{waits, deadline, std::nullopt};
     return due(record, Reason::kNoProof, now);
   }
-  if (!record.beacon) return std::nullopt;
-  const bool committed = record.verdict_commitment.has_value();
-  const std::int64_t deadline = (committed ? record.verdict_commitment_ms : record.opening_ms) + window;
-  if (now > deadline) return std::nullopt;
-  return Standing{committed ? TaskState::kVerifyCommitted : TaskState::kOpened, deadline, std::nullopt};
+  for (const VerifierTurn& turn : turns_of(record)) {
+    if (now > turn.deadline_ms) continue;
+    const bool committed = record.committed.contains(turn.verifier);
+    return Standing{committed ? TaskState::kVerifyCommitted : TaskState::kOpened, turn.deadline_ms,
+                    std::nullopt};
+  }
+  return std::nullopt;
 }
 
 }  // namespace
 
 std::string_view name_of(TaskState state) {
-  constexpr std::array<std::string_view, 11> kNames{"open",
-                                                    "assigned",
-                                                    "proof-committed",
-                                                    "awaiting-opening",
-                                                    "opened",
-                                                    "verify-committed",
-                                                    "challenge-window",
-                                                    "arbitration",
-                                                    "awaiting-delivery",
-                                                    "due",
-                                                    "settled"};
+  constexpr std::array<std::string_view, 12> kNames{
+      "open",   "assigned",         "proof-committed",  "awaiting-opening", "drawn",
+      "opened", "verify-committed", "challenge-window", "arbitration",      "awaiting-delivery",
+      "due",    "settled"};
   return kNames[static_cast<std::size_t>(state)];
 }
 
@@ -172,8 +183,12 @@ std::optional<OpeningDuty> opening_duty(const TaskRecord& record) {
   if (!record.proof) return std::nullopt;
   const std::int64_t window = record.task.body.policy.window_reveal_ms;
   if (record.beacon) return OpeningDuty{record.beacon->id, record.beacon_ms, record.beacon_ms + window};
-  // No beacon can come after its deadline, nor after a refutation that did not wait for one.
-  std::int64_t begins = record.proof_ms + window + 1;
+  if (record.round) {
+    const std::int64_t since = record.round->logged_ms;
+    return OpeningDuty{record.round->source.id, since, since + window};
+  }
+  // None can come after its deadline, and no beacon after a refutation that did not wait for it.
+  std::int64_t begins = source_deadline_ms(record) + 1;
   if (record.verdict) begins = std::min(begins, record.verdict_ms);
   return OpeningDuty{record.proof->id, begins, begins + window};
 }

@@ -11,7 +11,6 @@
 namespace dgx::protocol {
 namespace {
 
-using manifest::Beacon;
 using manifest::Draw;
 using manifest::Proof;
 using manifest::RowReason;
@@ -114,19 +113,18 @@ Status check_proof(const Signed<Task>& task, const Signed<Proof>& proof) {
   return {};
 }
 
-Result<Assignment> assign(const Signed<Task>& task, const Signed<Proof>& proof, const Signed<Beacon>* beacon,
-                          const Digest& verifier) {
+Result<Assignment> assign(const Signed<Task>& task, const Signed<Proof>& proof,
+                          const std::optional<DrawSource>& source, const Digest& verifier) {
   DGX_CHECK(check_proof(task, proof));
   Assignment out{task.id, proof.id, verifier, std::nullopt, Digest{}, Draw::kChosen};
-  if (beacon == nullptr) return out;
-  if (beacon->body.task != task.id) return malformed("beacon: belongs to another task");
-  if (beacon->body.proof != proof.id) return malformed("beacon: belongs to another proof");
-  if (beacon->key_id != verifier) {
+  if (!source) return out;
+  DGX_CHECK(check_source(task, proof.id, *source));
+  if (!source->is_round && source->signer != verifier) {
     return unauthorised(
-        fmt::format("beacon: is signed by {}, the verifier is {}", beacon->key_id.brief(), verifier.brief()));
+        fmt::format("beacon: is signed by {}, the verifier is {}", source->signer.brief(), verifier.brief()));
   }
-  out.beacon = beacon->id;
-  out.beacon_value = beacon->body.value;
+  out.beacon = source->id;
+  out.beacon_value = source->value;
   out.draw = Draw::kPolicy;
   return out;
 }
@@ -134,21 +132,22 @@ Result<Assignment> assign(const Signed<Task>& task, const Signed<Proof>& proof, 
 Result<std::vector<std::int64_t>> policy_draw(const Task& task, const Segments& segments,
                                               const Assignment& assignment) {
   if (!assignment.beacon)
-    return usage_error("the policy's draw needs a beacon", "give --beacon, or choose the segments");
+    return usage_error("the policy's draw needs a beacon or a round",
+                       "give --beacon, or choose the segments");
   return policy_draw(task, segments, assignment.beacon_value, assignment.proof, assignment.verifier);
 }
 
-Result<OpeningDraw> drawn_after_beacon(const Signed<Task>& task, const Signed<Proof>& proof,
-                                       const Signed<manifest::Beacon>& beacon) {
-  DGX_TRY(const Assignment assignment, assign(task, proof, &beacon, beacon.key_id));
+Result<OpeningDraw> drawn_after_source(const Signed<Task>& task, const Signed<Proof>& proof,
+                                       const DrawSource& source) {
+  DGX_TRY(const Assignment assignment, assign(task, proof, source, source.signer));
   DGX_TRY(const Segments segments, segments_of(task.body, proof.body));
   DGX_TRY(auto drawn, policy_draw(task.body, segments, assignment));
-  return OpeningDraw{beacon.id, std::move(drawn)};
+  return OpeningDraw{source.id, std::move(drawn)};
 }
 
 Result<OpeningDraw> drawn_after_proof(const Signed<Task>& task, const Signed<Proof>& proof,
                                       const Digest& root) {
-  DGX_TRY(Assignment assignment, assign(task, proof, nullptr, proof.key_id));
+  DGX_TRY(Assignment assignment, assign(task, proof, std::nullopt, proof.key_id));
   assignment.beacon = proof.id;
   assignment.beacon_value = manifest::beacon_value(root, proof.id);
   DGX_TRY(const Segments segments, segments_of(task.body, proof.body));

@@ -23,7 +23,7 @@ class Forger {
         data_(must(bundle::read_dataset(task.at("data.h5")))) {
     run_job([&](const JobContext& context) {
       return must(jobs::commit_beacon(
-          {task_.at("task.json"), std::nullopt, {}, {}, task_.key("verifier"), task_.at("commit.json")},
+          {task_.at("task.json"), std::nullopt, {}, {}, {}, task_.key("verifier"), task_.at("commit.json")},
           context));
     });
   }

@@ -179,7 +179,8 @@ class Setting {
   void add_verdict(protocol::Dispute& out, manifest::Challenge& challenge,
                    const std::vector<Digest>& states) {
     const Digest verifier = crypto::key_id(keys_.liar.public_key());
-    const protocol::Assignment assignment = must(protocol::assign(out.task, out.proof, nullptr, verifier));
+    const protocol::Assignment assignment =
+        must(protocol::assign(out.task, out.proof, std::nullopt, verifier));
     const Digest& expected = states[static_cast<std::size_t>(segment_.index) + 1];
     manifest::VerdictRow row{segment_.index, expected, expected, true, manifest::RowReason::kEqual, {}};
     if (role_ == Role::kRefuter) {

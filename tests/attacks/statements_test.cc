@@ -200,7 +200,7 @@ TEST_CASE("a verifier who echoes the proof, or copies another's rows, does not h
   const auto segments = *Segments::of(100, 10);
   const auto replayed_by = [&](std::uint8_t who, std::int64_t index) {
     TinyExecutor executor;
-    const auto assignment = *assign(run.task, run.proof, nullptr, test::key_id(who));
+    const auto assignment = *assign(run.task, run.proof, std::nullopt, test::key_id(who));
     const auto i = static_cast<std::size_t>(index);
     return *replay_segment(executor, run.states[i], segments[index], run.digests[i], run.digests[i + 1],
                            assignment);

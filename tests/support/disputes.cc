@@ -62,10 +62,10 @@ template Signed<Beacon> stated(const Beacon&, std::uint8_t, bool);
 
 namespace {
 
-Signed<Beacon> beacon_for(const Scene& scene, const Signed<Proof>& proof, bool sealed) {
+Signed<Beacon> beacon_for(const Digest& task, const Signed<Proof>& proof, bool sealed) {
   const Digest secret = digest("secret");
-  return stated(Beacon{scene.task.id, digest("offer"), proof.id, secret, beacon_value(secret, proof.id)},
-                kJudge, sealed);
+  return stated(Beacon{task, digest("offer"), proof.id, secret, beacon_value(secret, proof.id)}, kJudge,
+                sealed);
 }
 
 /// The row of `setup`'s verifier for the segment that ends in the committed state `end`, with the witness at
@@ -93,7 +93,7 @@ void add_verdict(const Scene& scene, const Setup& setup, const protocol::Segment
   Verdict verdict;
   Digest value;
   if (setup.policy_draw) {
-    const Signed<Beacon> beacon = beacon_for(scene, out.proof, setup.sealed);
+    const Signed<Beacon> beacon = beacon_for(scene.task.id, out.proof, setup.sealed);
     verdict.beacon = beacon.id;
     verdict.draw = Draw::kPolicy;
     value = beacon.body.value;
@@ -182,7 +182,7 @@ std::size_t payload_bytes(const Signed<Move>& move, std::uint8_t seed) {
 std::string transcript_of(const protocol::Dispute& dispute, const std::vector<Signed<Move>>& moves) {
   std::string out = dispute.task.envelope + "\n" + dispute.proof.envelope + "\n";
   if (dispute.verdict) out += dispute.verdict->envelope + "\n";
-  if (dispute.beacon) out += dispute.beacon->envelope + "\n";
+  if (dispute.beacon) out += beacon_for(dispute.task.id, dispute.proof, true).envelope + "\n";
   out += dispute.challenge.envelope + "\n";
   for (const Signed<Move>& move : moves) out += move.envelope + "\n";
   return out;

@@ -56,6 +56,16 @@ struct History {
     ++total.statements;
   }
 
+  [[nodiscard]] bool rounds() const { return task().body.policy.beacon_source != 0; }
+  /// True if it is for this key to give a verdict.
+  [[nodiscard]] bool is_asked(std::uint8_t who) const {
+    return protocol::verifier_at(record(), market_now()) == id_of(who);
+  }
+  [[nodiscard]] bool has_offered(std::uint8_t who) const {
+    return std::any_of(record().offers.begin(), record().offers.end(),
+                       [&](const auto& offer) { return offer.second.statement.key_id == id_of(who); });
+  }
+
   const Plans plans;
   Dice& dice;
   Histories& total;
@@ -84,6 +94,22 @@ void pass_time(History& history) {
   const bool pause = history.market.is_pause(history.now);
   history.take(any_of_kind(
       said(TreeHead{history.plans.stage.ledger.id, {digest("head"), 1}, history.now, pause}, kOperator)));
+}
+
+/// Logs the rounds that are waited for, but for those that this operator withholds.
+void log_rounds(History& history) {
+  const Policy& policy = history.task().body.policy;
+  for (const protocol::WaitingSlot& slot : history.market.slots_waiting()) {
+    if (protocol::end_of_slot(slot.slot, policy) > history.now || history.plans.withholds ||
+        history.dice.one_in(3))
+      continue;
+    DelayChain chain{policy.beacon_steps, {}};
+    for (std::int64_t i = 0; i < delay_checkpoints(chain.steps); ++i)
+      chain.checkpoints.push_back(digest(fmt::format("{} {}", slot.slot, history.dice.below(1'000'000))));
+    const Digest value = round_value(chain);
+    history.take(any_of_kind(said(
+        Round{history.plans.stage.ledger.id, slot.slot, slot.head, std::move(chain), value}, kOperator)));
+  }
 }
 
 void settle(History& history) {
@@ -122,6 +148,10 @@ void solve(History& history, std::uint8_t who) {
   if (hesitates(history, who) || (!history.plans.is_honest(who) && history.dice.one_in(30))) return;
   const Task& task = history.task().body;
   const TaskRecord& now = history.record();
+  if (!now.solver && history.rounds()) {
+    history.say(Assign{history.task().id, std::nullopt, task.dataset.digest, task.initial.digest, 1}, who);
+    return;
+  }
   if (!now.solver) {
     for (const auto& [id, offer] : now.offers) {
       if (offer.statement.key_id == id_of(kVerifier)) {
@@ -149,29 +179,35 @@ Verdict verdict_of(History& history, std::uint8_t who, bool lie) {
   return {};
 }
 
+/// What an offer stakes where verifiers are drawn.
+std::optional<std::int64_t> bond_of(History& history) {
+  if (!history.rounds()) return std::nullopt;
+  return protocol::bonds_of(history.task().body).verifier + history.dice.below(2'000);
+}
+
 void verify(History& history, std::uint8_t who) {
   if (hesitates(history, who)) return;
   const Task& task = history.task().body;
   const TaskRecord& now = history.record();
   const Digest secret = digest("secret");
-  if (!now.solver && now.offers.empty()) {
+  if (!now.solver && (history.rounds() ? !history.has_offered(who) : now.offers.empty())) {
     history.say(BeaconCommitment{history.task().id, beacon_commitment(secret), task.dataset.digest,
-                                 task.initial.digest, 1},
+                                 task.initial.digest, 1, bond_of(history)},
                 who);
     return;
   }
-  if (!now.proof || now.verifier != id_of(who) || now.verdict) return;
+  if (!now.proof || !history.is_asked(who) || now.verdict) return;
   if (!history.plans.is_honest(who) && history.dice.one_in(4)) {
     history.say(verdict_of(history, who, true), who);
     return;
   }
-  if (!now.beacon && history.state() == TaskState::kProofCommitted) {
+  if (!history.rounds() && !now.beacon && history.state() == TaskState::kProofCommitted) {
     history.say(Beacon{history.task().id, now.offers.begin()->first, now.proof->id, secret,
                        beacon_value(secret, now.proof->id)},
                 who);
     return;
   }
-  if (!now.opening || !now.beacon) return;
+  if (!now.opening || !protocol::source_of(now)) return;
   if (history.plans.is_honest(who)) {
     if (history.state() == TaskState::kOpened) history.must(verdict_of(history, who, false), who, "verdict");
   } else if (history.dice.one_in(3)) {
@@ -228,7 +264,7 @@ void grief(History& history, std::uint8_t who) {
     case 0:
       history.say(BeaconCommitment{history.task().id,
                                    beacon_commitment(digest(fmt::format("{}", history.dice.below(1'000)))),
-                                   task.dataset.digest, task.initial.digest, 1},
+                                   task.dataset.digest, task.initial.digest, 1, bond_of(history)},
                   who);
       break;
     case 1:
@@ -321,7 +357,8 @@ void act(History& history, std::uint8_t who) {
   if (history.record().settlement || !history.problem.empty()) return;
   if (who == kSubmitter) submit(history, who);
   if (who == kSolver) solve(history, who);
-  if (who == kVerifier) verify(history, who);
+  const bool drawn = history.rounds() && history.record().proof && history.is_asked(who);
+  if (who == kVerifier || (drawn && who >= kFirstStranger)) verify(history, who);
   if (history.plans.is_honest(who)) {
     watch(history, who);
   } else if (who >= kFirstStranger || history.dice.one_in(4)) {
@@ -349,6 +386,10 @@ void judge(History& history) {
         "submitter");
   if (paid && history.plans.wrong_segment)
     history.problem = fmt::format("a wrong proof is {}", name_of(reason));
+  if (history.record().round) {
+    const auto verifier = history.record().verdict ? 1 : 0;
+    history.total.silent += std::ssize(protocol::staked_offers(history.record())) - verifier;
+  }
   history.total.worst_challenger = std::min(history.total.worst_challenger, history.gain(kWatcher));
 }
 
@@ -357,7 +398,9 @@ void play(History& history) {
   constexpr int kMostTicks = 4'000;
   for (int tick = 0; tick < kMostTicks && history.problem.empty() && !history.record().settlement; ++tick) {
     pass_time(history);
+    if (history.rounds()) log_rounds(history);
     for (std::uint8_t who = kSubmitter; who < kKeys; ++who) act(history, who);
+    history.total.states.emplace(name_of(history.state()));
     settle(history);
   }
   if (!history.problem.empty()) return;
@@ -370,8 +413,8 @@ void play(History& history) {
 
 }  // namespace
 
-Histories play_histories(std::int64_t count, std::uint64_t seed) {
-  Stage stage;
+Histories play_histories(std::int64_t count, std::uint64_t seed, bool rounds) {
+  Stage stage(rounds);
   Histories out;
   for (std::int64_t i = 0; i < count && out.problem.empty(); ++i) {
     Dice dice(seed * 1'000'003 + static_cast<std::uint64_t>(i));

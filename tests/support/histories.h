@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 
 namespace dgx::test {
@@ -13,6 +14,8 @@ struct Histories {
   std::int64_t statements = 0;               ///< number accepted
   std::int64_t games = 0;
   std::int64_t worst_challenger = 0;  ///< least gain of any honest challenger
+  std::set<std::string> states;       ///< names of the states in which a task was seen
+  std::int64_t silent = 0;            ///< number of bonds that drawn verifiers lost
 };
 
 /// Plays `count` histories of one task each: a submitter, a solver, a verifier and a watcher, each honest or
@@ -27,7 +30,10 @@ struct Histories {
 /// - an honest submitter has lost nothing but reward, fee, tax and treasury, and nothing at all unless the
 /// solver was paid.
 ///
+/// With `rounds` the market has public randomness, which its operator now and then withholds, strangers offer
+/// themselves as verifiers, too, and any of them may be drawn.
+///
 /// History n of a seed is identical on every machine; `problem` names the first that broke a rule.
-[[nodiscard]] Histories play_histories(std::int64_t count, std::uint64_t seed);
+[[nodiscard]] Histories play_histories(std::int64_t count, std::uint64_t seed, bool rounds = false);
 
 }  // namespace dgx::test

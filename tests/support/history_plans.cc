@@ -68,6 +68,7 @@ Plans::Plans(Stage& on, Dice& dice)
   slander = std::make_unique<TinyParty>(
       stage.scene, std::vector<Fault>{draw_fault_in(dice, segment.first, segment.end)}, stage.honest.get());
   slander_player = std::make_unique<protocol::Player>(stage.scene.program, *slander);
+  withholds = stage.ledger.body.policy.beacon_source != 0 && dice.one_in(8);
 }
 
 Proof proof_of(const Plans& plans) {
@@ -85,9 +86,9 @@ Result<Verdict> verdict_of(const Plans& plans, const protocol::TaskRecord& recor
   const Task& task = record.task.body;
   protocol::Assignment assignment{record.task.id, record.proof->id, id_of(who), std::nullopt, {},
                                   Draw::kChosen};
-  if (record.beacon && !lie) {
-    assignment.beacon = record.beacon->id;
-    assignment.beacon_value = record.beacon->body.value;
+  if (const auto source = protocol::source_of(record); source && !lie) {
+    assignment.beacon = source->id;
+    assignment.beacon_value = source->value;
     assignment.draw = Draw::kPolicy;
   }
   DGX_TRY(const auto all, protocol::segments_of(task, record.proof->body));

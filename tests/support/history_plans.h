@@ -39,6 +39,7 @@ struct Plans {
   std::vector<Digest> digests;                ///< the committed states
   std::optional<std::int64_t> wrong_segment;  ///< of the solver's proof
   std::int64_t slandered = 0;                 ///< the segment that a lying verifier calls wrong
+  bool withholds = false;                     ///< the operator logs no round
 };
 
 [[nodiscard]] manifest::Proof proof_of(const Plans& plans);

@@ -8,7 +8,7 @@
 namespace dgx::test {
 namespace {
 
-manifest::Policy long_windows() {
+manifest::Policy long_windows(bool rounds) {
   constexpr std::int64_t kWindow = 4'000'000;
   constexpr std::int64_t kMove = 1'600'000;
   manifest::Policy out = policy();
@@ -17,6 +17,7 @@ manifest::Policy long_windows() {
   out.sample_ppm = 500'000;
   out.solver_bond_ppm = 200'000;
   out.verifier_bond_ppm = 100'000;
+  out.beacon_source = rounds ? 1 : 0;
   return out;
 }
 
@@ -40,11 +41,12 @@ const Digest& id_of(std::uint8_t who) {
   return ids[who];
 }
 
-Stage::Stage()
+Stage::Stage(bool rounds)
     : scene(small_scene(kSteps, kEvery)),
-      ledger(said(manifest::LedgerPolicy{long_windows(), digest("nonce of the histories")}, kOperator)) {
+      ledger(
+          said(manifest::LedgerPolicy{long_windows(rounds), digest("nonce of the histories")}, kOperator)) {
   manifest::Task task = scene.task.body;
-  task.policy = long_windows();
+  task.policy = long_windows(rounds);
   task.ledger = ledger.id;
   task.price = 100'000'000;
   task.caps.bytes = 1'000;

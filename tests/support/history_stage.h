@@ -36,8 +36,9 @@ template <class T>
 }
 
 /// A task of four segments of two steps of the small scene, in a market whose windows are an hour or longer.
+/// With `rounds` it draws verifiers.
 struct Stage {
-  Stage();
+  explicit Stage(bool rounds = false);
 
   Scene scene;
   manifest::Signed<manifest::LedgerPolicy> ledger;

@@ -18,6 +18,11 @@ def part(amount, ppm):
     return amount * ppm // 10**6
 
 
+# The bond of a verifier whom the assign names; one who is drawn stakes as much or more.
+NAMED = POLICY["verifier_bond"] + part(ESTIMATE["reward"], POLICY["verifier_bond_ppm"])
+DRAWN, FIRST, SECOND_DRAWN = 25_003, 20_001, 30_005
+
+
 def fallen(case, statement):
     """Keys that won a game against the statement, each once, in the order of their challenges."""
     return list(dict.fromkeys(who for who, about, result, _ in case["games"] if about == statement and result == "falls"))
@@ -33,7 +38,7 @@ def settle(policy, estimate, case):
     """The payouts of a case, by account. `earned` and `fee` are those of the work that the proof and the verdict show."""
     reason, earned, fee = case["reason"], case["earned"], case["fee"]
     solver_bond = policy["solver_bond"] + part(estimate["reward"], policy["solver_bond_ppm"])
-    verifier_bond = policy["verifier_bond"] + part(estimate["reward"], policy["verifier_bond_ppm"])
+    verifier_bond, silent = case["verifier_bond"], case["silent_bonds"]
     paid = []
     verdict = fee is not None
     verdict_fell = fallen(case, "verdict")
@@ -41,7 +46,8 @@ def settle(policy, estimate, case):
     pot += sum(bond for _, _, result, bond in case["games"] if result == "stands")
 
     if reason in ASSIGNED:
-        pot += solver_bond + verifier_bond
+        pot += solver_bond + verifier_bond + silent
+        paid += [("jackpot", silent)]
         taxes = [("jackpot", earned["tax"]), ("treasury", earned["treasury"])] if case["proved"] else []
         if reason in ("accepted", "unverified", "overturned"):
             paid += [("solver", earned["reward"] + solver_bond), *taxes]
@@ -85,9 +91,11 @@ def settle(policy, estimate, case):
     return {who: amount for who, amount in sorted(total.items()) if amount > 0}
 
 
-def case(name, reason, proved=True, drawn=True, verdict=None, games=(), fee=None, earned=None):
-    """`verdict`: None, "accepts" or "refutes". `games`: (challenger, statement, result, bond)."""
+def case(name, reason, proved=True, drawn=True, verdict=None, games=(), fee=None, earned=None, bond=NAMED, silent=()):
+    """`verdict`: None, "accepts" or "refutes". `games`: (challenger, statement, result, bond). `bond`: the verifier's; `silent`: those of others who
+    were drawn and gave no verdict."""
     return {"name": name, "reason": reason, "proved": proved, "drawn": drawn, "refuted": verdict == "refutes",
+            "named": bond == NAMED, "verifier_bond": bond if reason in ASSIGNED else 0, "silent_bonds": sum(silent),
             "earned": earned or {k: ESTIMATE[k] for k in ("reward", "tax", "treasury")}, "fee": (fee if fee is not None else ESTIMATE["fee"]) if verdict else None,
             "games": [list(game) for game in games]}
 
@@ -129,6 +137,23 @@ EXAMPLES = [
     case("no-delivery; the verdict fell", "no-delivery", verdict="accepts", games=[TOPPLE]),
 ]
 
+# What drawn verifiers add: bonds of their own, silence of others, and rounds that did not come.
+DRAWN_EXAMPLES = [
+    case("accepted", "accepted", verdict="accepts", bond=DRAWN),
+    case("accepted by the second; the first was silent", "accepted", verdict="accepts", bond=DRAWN, silent=[FIRST]),
+    case("accepted by the third", "accepted", verdict="accepts", bond=DRAWN, silent=[FIRST, SECOND_DRAWN]),
+    case("refuted by the second", "refuted", verdict="refutes", bond=DRAWN, silent=[FIRST]),
+    case("unverified; all three were silent", "unverified", bond=DRAWN, silent=[FIRST, SECOND_DRAWN]),
+    case("unverified; no round", "unverified", drawn=False, bond=0),
+    case("unverified; the acceptance fell", "unverified", verdict="accepts", games=[TOPPLE], bond=DRAWN),
+    case("convicted; all three were silent, one finder", "convicted", games=[FIND], bond=DRAWN, silent=[FIRST, SECOND_DRAWN]),
+    case("overturned; the first was silent", "overturned", verdict="refutes", games=[TOPPLE], bond=DRAWN, silent=[FIRST]),
+    case("no-proof; none was logged", "no-proof", proved=False, drawn=False, bond=0),
+    case("no-proof; a round, no opening", "no-proof", bond=DRAWN),
+    case("no-proof; no round, no opening", "no-proof", drawn=False, bond=0),
+    case("no-delivery; the first was silent", "no-delivery", verdict="accepts", bond=DRAWN, silent=[FIRST]),
+]
+
 
 def drawn_cases(number):
     """Cases that can follow from a ledger, with drawn numbers: small bonds that do not cover what they owe, 40 finders, roles in one key."""
@@ -145,7 +170,12 @@ def drawn_cases(number):
         estimate = {"reward": rng.randrange(1 << 30), "fee": rng.randrange(1 << 20), "tax": rng.randrange(1 << 20), "treasury": rng.randrange(1 << 10),
                     "margin": rng.randrange(1 << 20)}
         estimate["fee"] = max(estimate["fee"], policy["verifier_fee"])
-        some = dict(rng.choice(EXAMPLES))
+        some = dict(rng.choice(EXAMPLES + DRAWN_EXAMPLES))
+        if some["named"] and some["reason"] in ASSIGNED:
+            some["verifier_bond"] = policy["verifier_bond"] + part(estimate["reward"], policy["verifier_bond_ppm"])
+        elif some["verifier_bond"] > 0:
+            some["verifier_bond"] = rng.randrange(1, 1 << 30)
+            some["silent_bonds"] = sum(rng.randrange(1, 1 << 30) for _ in range(rng.randrange(3)))
         cut = rng.choice((1, 1, rng.random()))
         some["earned"] = {key: int(estimate[key] * cut) for key in ("reward", "tax", "treasury")}
         if some["fee"] is not None:
@@ -163,11 +193,11 @@ def drawn_cases(number):
         yield policy, estimate, some
 
 
-def table():
-    """The examples as the page prints them."""
+def table(examples):
+    """Examples as the page prints them."""
     columns = ("submitter", "solver", "verifier", "finders", "jackpot", "treasury")
     lines = ["outcome".ljust(49) + "".join(f"{name:>11}" for name in columns)]
-    for one in EXAMPLES:
+    for one in examples:
         paid = settle(POLICY, ESTIMATE, one)
         finders = [paid[who] for who in ("finder", "second") if who in paid]
         cells = [" ".join(map(str, finders)) if name == "finders" else str(paid.get(name, 0)) for name in columns]
@@ -177,7 +207,7 @@ def table():
 
 def vectors():
     rows = []
-    for policy, estimate, one in itertools.chain(((POLICY, ESTIMATE, one) for one in EXAMPLES), drawn_cases(200)):
+    for policy, estimate, one in itertools.chain(((POLICY, ESTIMATE, one) for one in EXAMPLES + DRAWN_EXAMPLES), drawn_cases(200)):
         stated = {key: value for key, value in one.items() if value is not None}
         rows.append(json.dumps({"policy": policy, "estimate": estimate, **stated, "payouts": settle(policy, estimate, one)}, separators=(",", ":")))
     return '{"cases":[\n' + ",\n".join(rows) + "\n]}\n"
@@ -187,13 +217,17 @@ def main():
     here = pathlib.Path(__file__).resolve().parent
     page = here.parent.parent / "man" / "dgx-money.7.scd"
     text = page.read_text(encoding="utf-8")
-    begin = text.index("```\noutcome") + 4
-    end = text.index("```", begin)
+    derived, at = text, 0
+    for examples in (EXAMPLES, DRAWN_EXAMPLES):
+        begin = derived.index("```\noutcome", at) + 4
+        at = derived.index("```", begin)
+        derived = derived[:begin] + table(examples) + derived[at:]
+        at = derived.index("```", begin) + 3
     if "--accept" in sys.argv:
-        page.write_text(text[:begin] + table() + text[end:], encoding="utf-8")
+        page.write_text(derived, encoding="utf-8")
         (here / "money.json").write_text(vectors(), encoding="utf-8")
-    elif text[begin:end] != table():
-        sys.exit(f"{page.name}: the worked examples are not those that follow from its rules:\n{table()}")
+    elif text != derived:
+        sys.exit(f"{page.name}: the worked examples are not those that follow from its rules:\n{table(EXAMPLES)}\n{table(DRAWN_EXAMPLES)}")
     elif (here / "money.json").read_text(encoding="utf-8") != vectors():
         sys.exit("money.json is not what this script writes")
 

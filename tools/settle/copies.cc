@@ -3,6 +3,7 @@
 #include "market_cells.h"
 #include "settle/commands.h"
 #include "settle/declare.h"
+#include "settle/print.h"
 
 namespace dgx::tools {
 namespace {
@@ -33,19 +34,24 @@ struct Extract {
   jobs::LedgerFile file;
   std::optional<std::string> game;
   std::optional<std::string> statement;
+  std::optional<std::string> round;
   std::string path = "-";
 
   void declare(cli::Command& command) {
     declare_ledger(command, file);
-    command.option("--game", "ID", game, "a game, by the id of its challenge, or eight digits of it or more");
+    command.option("--game", "ID", game, "a dispute: the id of its challenge, or eight digits of it or more");
     command.option("--statement", "ID|S.json", statement, "a statement, to be looked up by its id");
-    command.exactly_one({"--game", "--statement"});
+    command.option("--round", "TASK", round,
+                   "the round that draws for a task's proof: the task's id, at least eight digits of it, or "
+                   "TASK.json");
+    command.exactly_one({"--game", "--statement", "--round"});
     command.output(path, "FILE.jsonl", cli::Need::kOptional,
-                   "the transcript, or the statement and its receipt");
+                   "the transcript, the statement and its receipt, or the round");
   }
   Result<cli::Verdict> run(cli::Out& out) const {
     DGX_TRY(Output output, out.claim(path));
     if (statement) return extract_statement(out, output);
+    if (round) return take_round(out, output);
     DGX_TRY(const auto found, jobs::extract_game(ledger_of(file, out), *game));
     DGX_CHECK(out.output(output, found.text));
     if (path == "-") return cli::Verdict::kDone;
@@ -66,6 +72,17 @@ struct Extract {
     out.field("time", time_cell(found.receipt.body.milliseconds));
     return cli::Verdict::kDone;
   }
+
+  Result<cli::Verdict> take_round(cli::Out& out, Output& output) const {
+    DGX_TRY(const auto found, jobs::extract_round(ledger_of(file, out), *round));
+    if (found.body.source() == manifest::RoundSource::kDrand) out.note(std::string(kPulseNotVerified));
+    DGX_CHECK(out.output(output, found.envelope + "\n"));
+    if (path == "-") return cli::Verdict::kDone;
+    out.field("round", found.id);
+    out.field("slot", found.body.slot);
+    out.field("value", found.body.value);
+    return cli::Verdict::kDone;
+  }
 };
 
 }  // namespace
@@ -75,7 +92,8 @@ void add_fetch(cli::Tool& tool) {
 }
 
 void add_extract(cli::Tool& tool) {
-  tool.add<Extract>("extract", "take a game's statements, or one, out of a ledger, with their receipts");
+  tool.add<Extract>("extract",
+                    "take a game's statements, or one, with their receipts, or a round out of a ledger");
 }
 
 }  // namespace dgx::tools

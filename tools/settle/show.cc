@@ -39,7 +39,43 @@ struct StatusCommand {
         {"task", "state", "until", "reason", "diverged", "submitter", "solver", "verifier", "escrow"}};
     for (const protocol::TaskRecord* record : records) table.rows.push_back(row(*record, clock));
     out.field("tasks", std::move(table));
+    const std::int64_t source = view.market.policy()->beacon_source;
+    if (source != 0) print_drawn(out, records, clock);
+    if (source == static_cast<std::int64_t>(manifest::RoundSource::kDrand))
+      out.note(std::string(kPulseNotVerified));
     return cli::Verdict::kDone;
+  }
+
+  /// Who was drawn to verify, and why: the stretch of the bonds, from `from` up to `to` of `sum`, that has
+  /// the ticket in it.
+  static void print_drawn(cli::Out& out, const std::vector<const protocol::TaskRecord*>& records,
+                          const protocol::MarketClock& clock) {
+    cli::Table table{{"task", "verifier", "lot", "ticket", "from", "to", "sum", "until", "verdict"}};
+    for (const protocol::TaskRecord* record : records) {
+      if (!record->round) continue;
+      const auto turns = protocol::turns_of(*record);
+      for (std::size_t i = 0; i < record->round->drawn.size(); ++i) {
+        const protocol::DrawnVerifier& one = record->round->drawn[i];
+        table.rows.push_back({record->task.id, one.drawn.verifier, one.lot, one.ticket, one.from,
+                              one.from + one.drawn.bond, one.sum,
+                              turns.empty() ? no_cell() : time_cell(clock.receipt_time(turns[i].deadline_ms)),
+                              verdict_of(*record, i, turns, clock.now())});
+      }
+    }
+    out.field("drawn", std::move(table));
+  }
+
+  /// What has come of the i-th who was drawn.
+  static std::string_view verdict_of(const protocol::TaskRecord& record, std::size_t i,
+                                     const std::vector<protocol::VerifierTurn>& turns, std::int64_t now) {
+    const Digest& verifier = record.round->drawn[i].drawn.verifier;
+    if (record.verdict) {
+      if (record.verdict->key_id == verifier) return name_of(record.verdict->body.outcome);
+      return record.offers.contains(record.round->drawn[i].drawn.offer) ? "silent" : "not asked";
+    }
+    if (turns.empty()) return i == 0 ? "waits for the opening" : "next";
+    if (now > turns[i].deadline_ms) return "silent";
+    return now >= turns[i].begins_ms ? "awaited" : "next";
   }
 
   /// A game's subject, the side to move and its deadline; or how the game ended.
@@ -73,7 +109,7 @@ struct StatusCommand {
             record.proof && record.proof->body.diverged ? cli::Cell(record.proof->body.steps) : none,
             record.task.key_id,
             id_cell(record.solver),
-            id_cell(record.verifier),
+            id_cell(protocol::verifier_at(record, clock.now())),
             record.task.body.estimate.escrow};
   }
 };

@@ -30,7 +30,8 @@ struct Inputs {
 struct OpenVerdict {
   Signed<manifest::Verdict> verdict;
   std::vector<VerdictRow> rows;
-  std::optional<Signed<manifest::Beacon>> beacon;
+  std::optional<protocol::DrawSource> beacon;
+  std::string beacon_envelope;
   bool hidden = false;  ///< its signer withholds the rows
 };
 
@@ -190,7 +191,7 @@ Result<OpenVerdict> read_verdict(const Inputs& in) {
   DGX_TRY(auto verdict, manifest::read_statement<manifest::Verdict>(*options.against));
   DGX_CHECK(check_about(verdict, in.proof, *options.against));
   const std::string path = beside(*options.against, ".rows.jsonl");
-  OpenVerdict out{std::move(verdict), {}, std::nullopt, !exists(path)};
+  OpenVerdict out{std::move(verdict), {}, std::nullopt, {}, !exists(path)};
   const manifest::Verdict& body = out.verdict.body;
   if (out.hidden) {
     if (body.first_disagreement) out.rows = {*body.first_disagreement};
@@ -201,7 +202,11 @@ Result<OpenVerdict> read_verdict(const Inputs& in) {
     out.rows = *std::move(rows);
   }
   if (options.beacon) {
-    DGX_TRY(out.beacon, manifest::read_statement<manifest::Beacon>(*options.beacon));
+    DGX_TRY(const auto statement, manifest::read_any(*options.beacon, "beacon"));
+    auto source = protocol::draw_source(statement, in.proof.proof.id);
+    if (!source.ok()) return within(*options.beacon, std::move(source).error());
+    out.beacon = *source;
+    out.beacon_envelope = statement.envelope;
     if (body.beacon != out.beacon->id) return malformed(*options.beacon + ": is not the verdict's beacon");
   }
   return out;
@@ -228,7 +233,7 @@ Result<std::optional<About>> contradicted(const Inputs& in, const OpenVerdict& a
   const bool policy = against.verdict.body.beacon.has_value();
   if (policy && !against.beacon)
     return usage_error("--beacon is required: the verdict's witnesses depend on it");
-  const Digest beacon = policy ? against.beacon->body.value : Digest{}, signer = against.verdict.key_id;
+  const Digest beacon = policy ? against.beacon->value : Digest{}, signer = against.verdict.key_id;
   const std::int64_t step = protocol::witness_step(beacon, in.proof.proof.id, signer, segments[row.index]);
   DGX_TRY(const Digest interior, own.party->state(step));
   if (protocol::witness_of(signer, interior) != row.witness) return std::optional(About::kWitness);
@@ -329,7 +334,7 @@ Result<OpenDisputeResult> open_dispute(const OpenDisputeOptions& options, const 
   if (against) {
     text += against->verdict.envelope + "\n";
     if (against->beacon && (about == About::kWitness || about == About::kRow))
-      text += against->beacon->envelope + "\n";
+      text += against->beacon_envelope + "\n";
   }
   text += challenge.envelope + "\n";
   DGX_TRY(const protocol::Transcript transcript, protocol::play_transcript(text));

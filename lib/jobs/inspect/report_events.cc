@@ -34,6 +34,9 @@ struct Deed {
   std::string operator()(const manifest::Beacon&) const {
     return "revealed the secret: now everybody knows which segments are drawn";
   }
+  std::string operator()(const manifest::Round&) const {
+    return "logged the public randomness of a slot: now everybody knows what it draws";
+  }
   std::string operator()(const manifest::Opening&) const {
     return "opened the states at which the drawn segments begin";
   }

@@ -94,17 +94,29 @@ void mark_verdict(const Evidence& evidence, const manifest::Signed<manifest::Ver
   if (verdict.body.first_disagreement) set(out, verdict.body.first_disagreement->index, Mark::kDisagrees);
 }
 
-/// Marks the draw of the first beacon revealed for the proof.
+/// The beacon revealed for the proof, or the round that a verdict on it names; nullopt without either.
+std::optional<protocol::DrawSource> source_of_draw(const Evidence& evidence, const Digest& proof) {
+  for (const auto& beacon : evidence.all<manifest::Beacon>()) {
+    if (beacon.body.proof == proof) return protocol::DrawSource(beacon);
+  }
+  for (const auto& verdict : evidence.all<manifest::Verdict>()) {
+    if (verdict.body.proof != proof) continue;
+    for (const auto& round : evidence.all<manifest::Round>()) {
+      if (verdict.body.beacon == round.id) return protocol::DrawSource(round, proof);
+    }
+  }
+  return std::nullopt;
+}
+
+/// Marks the segments drawn for the proof.
 void mark_draw(const Evidence& evidence, const protocol::Segments& segments, const Digest& proof,
                Marks& out) {
-  for (const auto& beacon : evidence.all<manifest::Beacon>()) {
-    if (beacon.body.proof != proof) continue;
-    const auto drawn =
-        protocol::policy_draw(evidence.task.body, segments, beacon.body.value, proof, beacon.key_id);
-    if (!drawn.ok()) return;
-    for (const std::int64_t segment : *drawn) set(out, segment, Mark::kDrawn);
-    return;
-  }
+  const auto source = source_of_draw(evidence, proof);
+  if (!source) return;
+  const auto drawn =
+      protocol::policy_draw(evidence.task.body, segments, source->value, proof, source->signer);
+  if (!drawn.ok()) return;
+  for (const std::int64_t segment : *drawn) set(out, segment, Mark::kDrawn);
 }
 
 void mark_games(const std::vector<ToldGame>& games, const Digest& proof, Marks& out) {

@@ -35,10 +35,12 @@ Result<protocol::Dispute> dispute_of(const Evidence& evidence, const Signed<mani
   if (!proof) return malformed("no file has its proof");
   auto verdict = find<manifest::Verdict>(evidence, challenge.body.verdict);
   if (challenge.body.verdict && !verdict) return malformed("no file has its verdict");
-  std::optional<Signed<manifest::Beacon>> beacon;
+  std::optional<protocol::DrawSource> beacon;
   const bool draws = challenge.body.about == About::kWitness || challenge.body.about == About::kRow;
   if (draws && verdict && verdict->body.beacon) {
-    beacon = find<manifest::Beacon>(evidence, verdict->body.beacon);
+    if (const auto revealed = find<manifest::Beacon>(evidence, verdict->body.beacon)) beacon = *revealed;
+    if (const auto round = find<manifest::Round>(evidence, verdict->body.beacon))
+      beacon = protocol::DrawSource(*round, proof->id);
     if (!beacon) return malformed("no file has its beacon");
   }
   return protocol::Dispute{evidence.task, *std::move(proof), std::move(verdict), std::move(beacon),

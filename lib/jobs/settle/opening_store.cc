@@ -134,10 +134,11 @@ class Fetch {
     return unauthorised("is not signed by the task's solver");
   }
 
-  /// The segments that the opening has to show: after a beacon its draw, else the one of the proof's receipt,
-  /// whose root is that of all entries up to the proof.
+  /// The segments that the opening has to show: after a beacon or round its draw, else that of the proof's
+  /// receipt, whose root is that of all entries up to the proof.
   [[nodiscard]] Result<protocol::OpeningDraw> draw_of(const TaskRecord& record) const {
-    if (record.beacon) return protocol::drawn_after_beacon(record.task, *record.proof, *record.beacon);
+    if (const auto source = protocol::source_of(record))
+      return protocol::drawn_after_source(record.task, *record.proof, *source);
     const auto at = view_.log.find(record.proof->id);
     if (!at) return internal_error("the proof has no receipt");
     return protocol::drawn_after_proof(record.task, *record.proof, view_.log.head(*at + 1).root);

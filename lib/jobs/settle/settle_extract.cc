@@ -87,12 +87,25 @@ Result<ExtractedGame> extract_game(const LedgerFile& file, const std::string& na
   DGX_CHECK(text.add(dispute.task));
   DGX_CHECK(text.add(dispute.proof));
   if (dispute.verdict) DGX_CHECK(text.add(*dispute.verdict));
-  if (dispute.beacon) DGX_CHECK(text.add(*dispute.beacon));
+  if (dispute.beacon) {
+    DGX_TRY(const auto source, view.log.statement(*view.log.find(dispute.beacon->id)));
+    DGX_CHECK(text.add(source));
+  }
   DGX_CHECK(text.add(dispute.challenge));
   DGX_TRY(const auto moves, moves_of(view.log, *game));
   for (const auto& move : moves) DGX_CHECK(text.add(move));
   out.moves = std::ssize(moves);
   return out;
+}
+
+Result<manifest::Signed<manifest::Round>> extract_round(const LedgerFile& file, const std::string& task) {
+  DGX_TRY(const LedgerView view, view_ledger(file));
+  DGX_TRY(const protocol::TaskRecord* const record, find_task(view.market, task));
+  if (!record->round)
+    return Error{ErrorCode::kMissing, fmt::format("task {} has no round", record->task.id.brief()),
+                 "dgx-settle status says what it waits for"};
+  DGX_TRY(auto statement, view.log.statement(*view.log.find(record->round->source.id)));
+  return manifest::as<manifest::Round>(std::move(statement));
 }
 
 }  // namespace dgx::jobs

@@ -36,11 +36,14 @@ Status write_statement(const std::string& folder, std::string_view name, const s
 }
 
 /// Writes the statements needed to read an opening next to it, as the ledger has them.
-Status write_proof(const protocol::TaskRecord& record, const std::string& folder, Clobber clobber,
-                   FetchedCopy& out) {
+Status write_proof(const LedgerView& view, const protocol::TaskRecord& record, const std::string& folder,
+                   Clobber clobber, FetchedCopy& out) {
   DGX_CHECK(write_statement(folder, "proof.json", record.proof->envelope, clobber, out));
-  if (!record.beacon) return {};
-  return write_statement(folder, "beacon.json", record.beacon->envelope, clobber, out);
+  const auto source = protocol::source_of(record);
+  if (!source) return {};
+  DGX_TRY(const auto statement, view.log.statement(*view.log.find(source->id)));
+  return write_statement(folder, source->is_round ? "round.json" : "beacon.json", statement.envelope, clobber,
+                         out);
 }
 
 }  // namespace
@@ -64,7 +67,7 @@ Result<FetchedCopy> fetch_copy(const LedgerFile& file, const std::string& name, 
   }
   if (failed) return Error{ErrorCode::kIo, from + ": cannot be read", {}};
   if (out.kind == manifest::Kind::kOpening)
-    DGX_CHECK(write_proof(view.market.tasks().at(out.task), output, clobber, out));
+    DGX_CHECK(write_proof(view, view.market.tasks().at(out.task), output, clobber, out));
   std::sort(out.files.begin(), out.files.end());
   return out;
 }

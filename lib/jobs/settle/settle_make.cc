@@ -205,6 +205,17 @@ Result<Body> body_of(const Recipe& recipe, const json::Object& fields) {
   return usage_error(status.error().message, missing ? hint_for(status.error().message) : "");
 }
 
+/// Refuses an assign that no ledger of the task's policy would take.
+Status check_assign(const manifest::Task& task, const manifest::Assign& assign) {
+  if (task.policy.beacon_source != 0 && assign.commitment)
+    return usage_error("assign: commitment: this market draws the verifier", "leave out --about");
+  if (task.policy.beacon_source == 0 && !assign.commitment) {
+    const std::string message = "assign: commitment: is missing";
+    return usage_error(message, hint_for(message));
+  }
+  return protocol::check_segment_time(task, assign.segment_milliseconds);
+}
+
 /// Refuses options from which nothing of this kind follows.
 Status check_options(const MakeStatement& options, const Recipe& recipe) {
   const bool transfers = recipe.kind == Kind::kDeposit || recipe.kind == Kind::kWithdrawal;
@@ -271,7 +282,7 @@ Result<Signed<Body>> make_statement(const MakeStatement& options, const JobConte
   for (const std::string& setting : options.settings) DGX_CHECK(set_field(setting, fields, set));
   DGX_TRY(Body body, body_of(*recipe, fields));
   if (const auto* assign = std::get_if<manifest::Assign>(&body))
-    DGX_CHECK(protocol::check_segment_time(sources.task->body, assign->segment_milliseconds));
+    DGX_CHECK(check_assign(sources.task->body, *assign));
   return manifest::seal_any(std::move(body), key);
 }
 

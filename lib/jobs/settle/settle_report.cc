@@ -118,8 +118,8 @@ Result<std::map<std::string, std::int64_t>> accounts_of(const LedgerView& view,
   }
   DGX_TRY(const protocol::TaskRecord* record, find_task(view.market, *task));
   std::map<std::string, std::int64_t> out;
-  for (const std::optional<Digest>& who :
-       {std::optional(record->task.key_id), record->solver, record->verifier}) {
+  for (const std::optional<Digest>& who : {std::optional(record->task.key_id), record->solver,
+                                           protocol::verifier_at(*record, view.market.clock().now())}) {
     if (who) out[who->hex()] = all[who->hex()];
   }
   return out;

@@ -226,14 +226,15 @@ Result<RoundsCheck> check_rounds(const ledger::Log& log, std::optional<std::int6
   RoundsCheck out;
   std::vector<Checked> all;
   for (std::size_t i = 0; i < log.entries.size(); ++i) {
-    const auto* const round = std::get_if<Round>(&log.entries[i].statement.body);
-    if (round == nullptr) continue;
-    const auto* const chain = std::get_if<manifest::DelayChain>(&round->origin);
+    if (log.entries[i].kind != manifest::Kind::kRound) continue;
+    DGX_TRY(const auto statement, log.statement(i));
+    const Round& round = std::get<Round>(statement.body);
+    const auto* const chain = std::get_if<manifest::DelayChain>(&round.origin);
     ++(chain == nullptr ? out.pulses : out.delays);
     if (chain == nullptr) continue;
-    auto intervals = protocol::intervals_of(*round, *chain);
+    auto intervals = protocol::intervals_of(round, *chain);
     if (count) DGX_CHECK(sample(intervals, *count));
-    for (const protocol::DelayInterval& one : intervals) all.push_back({i + 1, round->slot, one});
+    for (const protocol::DelayInterval& one : intervals) all.push_back({i + 1, round.slot, one});
   }
   std::vector<char> holds(all.size(), 0);
   DGX_CHECK(for_each_index(all.size(), threads, [&](std::size_t i) -> Status {

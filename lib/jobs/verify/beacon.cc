@@ -10,6 +10,7 @@
 #include "dgx/jobs/task_files.h"
 #include "dgx/manifest/fields.h"
 #include "dgx/protocol/admission.h"
+#include "dgx/protocol/payouts.h"
 #include "dgx/protocol/verify.h"
 #include "settle/read_ledger.h"
 
@@ -115,6 +116,19 @@ Result<std::optional<std::int64_t>> segment_milliseconds_of(const CommitBeaconOp
   return options.segment_milliseconds;
 }
 
+/// What the offer stakes: in a market with rounds the bond given, at least and else the policy's; in others
+/// that is not for the offer to say.
+Result<std::optional<std::int64_t>> bond_of(const CommitBeaconOptions& options, const manifest::Task& task) {
+  if (task.policy.beacon_source == 0) {
+    if (!options.bond) return options.bond;
+    return usage_error("--bond: the task's market draws no verifiers: each stakes the policy's bond");
+  }
+  const std::int64_t least = std::max<std::int64_t>(1, protocol::bonds_of(task).verifier);
+  const std::int64_t bond = options.bond.value_or(least);
+  if (bond >= least && bond <= manifest::kMaxInteger) return std::optional(bond);
+  return usage_error(fmt::format("--bond: is {}, must be {} to 2^53", bond, least));
+}
+
 }  // namespace
 
 Result<CommitBeaconResult> commit_beacon(const CommitBeaconOptions& options, const JobContext& context) {
@@ -132,10 +146,15 @@ Result<CommitBeaconResult> commit_beacon(const CommitBeaconOptions& options, con
   if (options.data) {
     DGX_TRY([[maybe_unused]] const auto data, open_dataset(*options.data, task.body));
   }
+  DGX_TRY(const auto bond, bond_of(options, task.body));
   Digest secret;
   DGX_CHECK(crypto::random_bytes(secret.bytes));
-  const manifest::BeaconCommitment body{task.id, manifest::beacon_commitment(secret),
-                                        task.body.dataset.digest, task.body.initial.digest, milliseconds};
+  const manifest::BeaconCommitment body{task.id,
+                                        manifest::beacon_commitment(secret),
+                                        task.body.dataset.digest,
+                                        task.body.initial.digest,
+                                        milliseconds,
+                                        bond};
   DGX_TRY(const auto sealed, manifest::seal(body, key));
   // The secret first: a commitment that is out cannot be taken back, and costs the bond without its secret.
   DGX_CHECK(secret_output.write(secret.hex() + "\n"));
@@ -158,6 +177,8 @@ Result<RevealBeaconResult> reveal_beacon(const RevealBeaconOptions& options, con
     return malformed(options.commitment + ": is for task " + commitment.body.task.brief() + ", not for " +
                      task.id.brief());
   }
+  if (task.body.policy.beacon_source != 0)
+    return usage_error(options.task + ": its market draws by rounds, and nobody reveals a beacon");
   if (auto checked = protocol::check_proof(task, proof); !checked.ok())
     return within(options.proof, std::move(checked).error());
   DGX_CHECK(check_logged(options, task.body, proof, context));

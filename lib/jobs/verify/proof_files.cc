@@ -16,6 +16,18 @@ Result<manifest::Signed<manifest::Task>> read_task(const std::string& path,
   return read_signed<manifest::Task>(file, trust);
 }
 
+Result<protocol::DrawSource> read_draw_source(const std::string& path, const Digest& proof,
+                                              const std::optional<std::string>& trust) {
+  DGX_TRY(const auto statement, manifest::read_any(path, "beacon"));
+  if (trust) {
+    DGX_TRY(const manifest::Trust trusted, manifest::Trust::load(*trust));
+    DGX_CHECK(trusted.check(statement.key_id, path));
+  }
+  auto source = protocol::draw_source(statement, proof);
+  if (!source.ok()) return within(path, std::move(source).error());
+  return source;
+}
+
 Result<std::int64_t> profiled_segment_milliseconds(const std::string& path, const Digest& task,
                                                    const Digest& signer) {
   DGX_TRY(const auto profile, read_signed<manifest::Profile>(path, std::nullopt));

@@ -84,13 +84,14 @@ Result<Proved> open_proved(const std::string& task_path, const std::string& proo
   return Proved{std::move(task), std::move(proof), std::move(run)};
 }
 
-/// The segments to open: drawn by the beacon or, where none came, by the root in the proof's receipt.
+/// The segments to open: drawn by the beacon or round or, where none came, by the root in the proof's
+/// receipt.
 Result<protocol::OpeningDraw> read_draw(const OpenSampleOptions& options, const Proved& proved,
                                         const JobContext& context) {
   const auto& proof = proved.proof.proof;
   if (options.beacon) {
-    DGX_TRY(const auto beacon, read_signed<manifest::Beacon>(*options.beacon, context.trust));
-    auto draw = protocol::drawn_after_beacon(proved.task, proof, beacon);
+    DGX_TRY(const auto source, read_draw_source(*options.beacon, proof.id, context.trust));
+    auto draw = protocol::drawn_after_source(proved.task, proof, source);
     if (!draw.ok()) return within(*options.beacon, std::move(draw).error());
     return draw;
   }
@@ -119,7 +120,7 @@ Result<OpenSampleResult> sample(const OpenSampleOptions& options, AtomicFile tar
 Status check_options(const OpenSampleOptions& options) {
   if (options.beacon.has_value() == options.receipt.has_value())
     return usage_error("one of --beacon and --receipt is required, to determine the draw",
-                       "--receipt is for a proof whose verifier revealed no beacon in time");
+                       "--receipt is for a proof for which no beacon or round came in time");
   if (options.store && options.key.path.empty())
     return usage_error("--key is required: an opening is signed");
   return {};

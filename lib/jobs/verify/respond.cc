@@ -31,13 +31,14 @@ class Response {
     if (record.settlement)
       return Error{ErrorCode::kInconclusive, "the task is settled, and no verdict was given", {}};
     if (!record.solver) return wait_for("a solver to take the task");
+    if (record.task.body.policy.beacon_source != 0) return step_drawn(view, record);
     DGX_CHECK(check_chosen(record));
     if (!record.proof) return wait_for("the solver's proof");
     DGX_TRY(Output proof, claim_beside(proof_path(), context_.clobber));
     DGX_CHECK(proof.write(record.proof->envelope + "\n"));
     if (!record.beacon) return reveal(view, record);
     if (!record.opening) return wait_for("the solver's opening");
-    return give_verdict(record);
+    return give_verdict(record, record.beacon->envelope);
   }
 
   [[nodiscard]] const RespondResult& result() const { return result_; }
@@ -45,6 +46,33 @@ class Response {
  private:
   [[nodiscard]] std::string proof_path() const { return beside(options_.commitment, ".proof.json"); }
   [[nodiscard]] std::string beacon_path() const { return beside(options_.commitment, ".beacon.json"); }
+  [[nodiscard]] std::string source_path(const TaskRecord& record) const {
+    return record.round ? beside(options_.commitment, ".round.json") : beacon_path();
+  }
+
+  /// The same where a round draws the verifiers: whoever is drawn gives a verdict in their turn.
+  Result<bool> step_drawn(const LedgerView& view, const TaskRecord& record) {
+    if (!record.proof) return wait_for("the solver's proof");
+    const auto now = view.market.clock().now();
+    const bool waits = protocol::standing(record, now).state == protocol::TaskState::kProofCommitted;
+    if (!record.round && waits) return wait_for("the round of the proof's slot");
+    if (!record.offers.contains(offer_.id))
+      return Error{ErrorCode::kInconclusive, "others were drawn to verify the proof", {}};
+    if (!record.round) return Error{ErrorCode::kInconclusive, "no round came in time: nobody is drawn", {}};
+    DGX_TRY(Output proof, claim_beside(proof_path(), context_.clobber));
+    DGX_CHECK(proof.write(record.proof->envelope + "\n"));
+    if (!record.opening) return wait_for("the solver's opening");
+    for (const protocol::VerifierTurn& turn : protocol::turns_of(record)) {
+      if (turn.verifier != offer_.key_id) continue;
+      if (now < turn.begins_ms || protocol::verifier_at(record, now) != offer_.key_id) break;
+      if (now > turn.deadline_ms)
+        return Error{ErrorCode::kInconclusive, "the verdict is late: the ledger takes no acceptance any more",
+                     "a refutation is still heard: dgx-verify --all looks for a fault"};
+      DGX_TRY(const auto round, view.log.statement(*view.log.find(record.round->source.id)));
+      return give_verdict(record, round.envelope);
+    }
+    return wait_for("the verdict of another who was drawn");
+  }
 
   bool wait_for(std::string what) {
     result_.waits_for = std::move(what);
@@ -102,8 +130,8 @@ class Response {
                  "dgx-settle fetch copies it, where the operator keeps it; name that folder with --from"};
   }
 
-  Result<bool> give_verdict(const TaskRecord& record) {
-    if (!exists(options_.output)) DGX_CHECK(verify_now(record));
+  Result<bool> give_verdict(const TaskRecord& record, const std::string& source) {
+    if (!exists(options_.output)) DGX_CHECK(verify_now(record, source));
     DGX_TRY(const auto verdict, manifest::read_statement<manifest::Verdict>(options_.output));
     if (verdict.body.proof != record.proof->id || verdict.key_id != offer_.key_id)
       return malformed(options_.output + ": is not this verifier's verdict on the proof in the ledger");
@@ -111,16 +139,17 @@ class Response {
     return hand_on(options_.output, "handed on the verdict");
   }
 
-  Status verify_now(const TaskRecord& record) {
-    DGX_TRY(Output beacon, claim_beside(beacon_path(), context_.clobber));
-    DGX_CHECK(beacon.write(record.beacon->envelope + "\n"));
+  /// `source` is the envelope of the beacon or round.
+  Status verify_now(const TaskRecord& record, const std::string& source) {
+    DGX_TRY(Output beacon, claim_beside(source_path(record), context_.clobber));
+    DGX_CHECK(beacon.write(source + "\n"));
     VerifyOptions verification;
     verification.task = options_.task;
     verification.proof = proof_path();
     verification.program = options_.program;
     DGX_TRY(verification.from, opening(record));
     verification.data = options_.data;
-    verification.beacon = beacon_path();
+    verification.beacon = source_path(record);
     verification.key = options_.key;
     verification.isa = options_.isa;
     verification.device = options_.device;

@@ -398,9 +398,9 @@ Result<VerifyResult> merge_verdict(const MergeOptions& options, const JobContext
   DGX_TRY(const auto task, read_task(options.task, context.trust));
   DGX_TRY(const ProofFiles proof, open_proof(options.proof, task, context.trust));
   DGX_TRY(const crypto::SecretKey key, read_key(options.key));
-  std::optional<manifest::Signed<manifest::Beacon>> beacon;
+  std::optional<protocol::DrawSource> beacon;
   if (options.beacon) {
-    DGX_TRY(beacon, read_signed<manifest::Beacon>(*options.beacon, std::nullopt));
+    DGX_TRY(beacon, read_draw_source(*options.beacon, proof.proof.id, std::nullopt));
   }
   DGX_TRY(const WorkKeys keys, WorkKeys::find(&key, options.work_key, context.progress));
   std::vector<protocol::Shard> shards;
@@ -409,8 +409,7 @@ Result<VerifyResult> merge_verdict(const MergeOptions& options, const JobContext
     shards.push_back(std::move(shard));
   }
   DGX_TRY(auto rows, protocol::merge_shards(shards));
-  auto assigned =
-      protocol::assign(task, proof.proof, beacon ? &*beacon : nullptr, crypto::key_id(key.public_key()));
+  auto assigned = protocol::assign(task, proof.proof, beacon, crypto::key_id(key.public_key()));
   if (!assigned.ok()) return within(options.beacon.value_or(options.proof), std::move(assigned).error());
   protocol::Assignment assignment = *assigned;
   const protocol::Assignment& theirs = shards.front().assignment;

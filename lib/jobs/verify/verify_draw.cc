@@ -80,9 +80,9 @@ Result<std::vector<std::int64_t>> draw(const VerifyOptions& options, const manif
 }
 
 Result<Digest> verifier_of(const VerifyOptions& options, const std::optional<EitherKey>& key,
-                           const std::optional<manifest::Signed<manifest::Beacon>>& beacon) {
+                           const std::optional<protocol::DrawSource>& source) {
   if (key) return crypto::key_id(key->public_key);
-  if (beacon) return beacon->key_id;
+  if (source && !source->is_round) return source->signer;
   if (options.shard) {
     return usage_error("a shard without --beacon needs --key: it belongs to one verifier",
                        "the public key is enough");
@@ -95,16 +95,16 @@ Result<Digest> verifier_of(const VerifyOptions& options, const std::optional<Eit
 Result<Verification> open_verification(const VerifyOptions& options, const JobContext& context) {
   DGX_TRY(TaskFiles files, open_task(options.task, options.program, context.trust));
   DGX_TRY(ProofFiles proof, open_proof(options.proof, files.task, context.trust, options.from));
-  std::optional<manifest::Signed<manifest::Beacon>> beacon;
+  std::optional<protocol::DrawSource> source;
   if (options.beacon) {
-    DGX_TRY(beacon, read_signed<manifest::Beacon>(*options.beacon, std::nullopt));
+    DGX_TRY(source, read_draw_source(*options.beacon, proof.proof.id, std::nullopt));
   }
   std::optional<EitherKey> key;
   if (!options.key.path.empty()) {
     DGX_TRY(key, read_either_key(options.key));
   }
-  DGX_TRY(const Digest verifier, verifier_of(options, key, beacon));
-  auto assigned = protocol::assign(files.task, proof.proof, beacon ? &*beacon : nullptr, verifier);
+  DGX_TRY(const Digest verifier, verifier_of(options, key, source));
+  auto assigned = protocol::assign(files.task, proof.proof, source, verifier);
   if (!assigned.ok()) return within(options.beacon.value_or(options.proof), std::move(assigned).error());
   protocol::Assignment assignment = *assigned;
   DGX_TRY(auto drawn, draw(options, files.body(), proof.segments, assignment));

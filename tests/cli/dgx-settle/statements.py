@@ -132,8 +132,9 @@ def task(a):
 def offer(a):
     task_id, _, _ = read(a.task)
     commitment = sha("dgx-beacon-commit", raw(sha("secret", task_id)))
+    bond = {"bond": a.bond} if getattr(a, "bond", None) else {}
     seal("beacon-commitment", {"task": task_id, "commitment": commitment, "dataset": sha("dataset"), "initial": sha("initial"),
-                               "segment_milliseconds": a.milliseconds},
+                               "segment_milliseconds": a.milliseconds} | bond,
          [("task", task_id), ("commitment", commitment)], a.key)
 
 
@@ -293,6 +294,32 @@ def log(a):
         receipt(receipts, read(a.task)[0], receipts[-1]["milliseconds"] + 1, receipts[0]["ledger"], a.key)
 
 
+def slot_head(ledger, slot, slot_ms):
+    """Entries and root up to the end of a slot, from the receipts."""
+    receipts = [read_text(line)[2] for line in open(ledger.replace(".jsonl", ".receipts.jsonl"), encoding="ascii")]
+    inside = [r for r in receipts if r["milliseconds"] // slot_ms <= slot]
+    leaves = [hashlib.sha256(b"\0\6" + raw(r["statement"]) + r["milliseconds"].to_bytes(8, "big")).digest() for r in inside]
+    return len(leaves), root_of(leaves)
+
+
+def round_of(a):
+    """The round of slot --segments of --ledger, by a delay of --steps: dgx-protocol(7), ROUNDS."""
+    policy = read_text(open(a.ledger, encoding="ascii").readline())[2]["policy"]
+    slot, interval = int(a.segments), max(2**20, -(-a.steps // 1024))
+    count, root = slot_head(a.ledger, slot, policy["beacon_slot_ms"])
+    at = hashlib.sha256(b"dgx-delay" + raw(first_of(a.ledger)) + slot.to_bytes(8, "big") + count.to_bytes(8, "big") + root).digest()
+    checkpoints = []
+    for step in range(1, a.steps + 1):
+        at = hashlib.sha256(at).digest()
+        if step % interval == 0 or step == a.steps:
+            checkpoints.append(at)
+    if a.wrong is not None:
+        checkpoints[a.wrong] = bytes([checkpoints[a.wrong][0] ^ 1]) + checkpoints[a.wrong][1:]
+    value = sha("dgx-round", checkpoints[-1])
+    seal("round", {"ledger": first_of(a.ledger), "slot": slot, "head": {"count": count, "root": root.hex()}, "source": "delay", "steps": a.steps,
+                   "checkpoints": base64_of(*checkpoints), "value": value}, [("head", root.hex()), ("value", value)], a.key)
+
+
 def statement_id(a):
     print(read(a.task)[0])
 
@@ -340,7 +367,7 @@ def consistency(_):
 
 def main():
     kinds = {"task": task, "offer": offer, "proof": proof, "beacon": beacon, "opening": opening, "verdict": verdict, "id": statement_id, "keys": keys, "ledger": ledger, "log": log,
-             "challenge": challenge, "move": move, "ruling": ruling,
+             "challenge": challenge, "move": move, "ruling": ruling, "round": round_of,
              "inclusion": inclusion, "consistency": consistency}
     parser = argparse.ArgumentParser(usage=__doc__.split("\n\n")[1].removeprefix("usage: "))
     parser.add_argument("kind", choices=kinds)
@@ -354,6 +381,9 @@ def main():
     parser.add_argument("--bad-from", type=int, help="the proof's states are wrong after this one")
     parser.add_argument("--extra-reward", type=int, default=0)
     parser.add_argument("--milliseconds", type=int, default=1, help="that the longest segment takes whoever offers")
+    parser.add_argument("--bond", type=int, help="that an offer stakes")
+    parser.add_argument("--steps", type=int, default=1 << 16, help="of a round's delay")
+    parser.add_argument("--wrong", type=int, help="the number of a round's checkpoint of which one bit is wrong")
     parser.add_argument("--unknown-field", action="store_true")
     arguments = parser.parse_args()
     kinds[arguments.kind](arguments)

@@ -38,7 +38,8 @@ void train_and_prove(const SmallTask& task, const jobs::TrainOptions& options, c
 void commit(const SmallTask& task) {
   must(run_job([&](const JobContext& context) {
     return jobs::commit_beacon(
-        {task.at("task.json"), std::nullopt, {}, {}, task.key("verifier"), task.at("commit.json")}, context);
+        {task.at("task.json"), std::nullopt, {}, {}, {}, task.key("verifier"), task.at("commit.json")},
+        context);
   }));
 }
 

@@ -89,6 +89,16 @@ TEST_CASE("a round is refused whose value, checkpoints or signature do not follo
             .ends_with("signature: is not a compressed point of 48 bytes"));
 }
 
+TEST_CASE("an offer may state a bond, and an assign name no verifier") {
+  const BeaconCommitment offer{
+      test::digest("t"), test::digest("c"), test::digest("d"), test::digest("i"), 1, 501};
+  CHECK(refused(offer, "\"bond\":501", "\"bond\":1") == "accepted");
+  CHECK(refused(offer, "\"bond\":501", "\"bond\":0") ==
+        "predicate: bond: is 0, must be 1 to 9007199254740992");
+  const Assign assign{test::digest("t"), std::nullopt, test::digest("d"), test::digest("i"), 1};
+  CHECK(message_of(seal_any(assign, test::key(1))) == "accepted");
+}
+
 TEST_CASE("kinds have names and the names give the kinds back") {
   for (const Kind kind : all_kinds()) CHECK(*kind_from_name(name_of(kind)) == kind);
   CHECK(kind_from_name("taks").error().message == "unknown kind of statement \"taks\"");

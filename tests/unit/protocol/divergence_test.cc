@@ -112,7 +112,7 @@ TEST_CASE("the policy always draws the diverging step") {
 
 TEST_CASE("a diverging step agrees exactly if the state after it is not finite") {
   const auto run = test::tiny_run();
-  const auto who = *assign(run.task, run.proof, nullptr, test::key_id(test::kVerifier));
+  const auto who = *assign(run.task, run.proof, std::nullopt, test::key_id(test::kVerifier));
   const Segment step{3, 30, 31};
   TinyExecutor diverging(TinyExecutor::Lie::kNonFinite, 30);
   const auto agrees = replay_segment(diverging, run.states[3], step, run.digests[3], std::nullopt, who);

@@ -107,7 +107,9 @@ Signed<Delivery> delivery(const TinyRun& run) {
 }
 
 Signed<Verdict> verdict(const TinyRun& run, std::span<const std::int64_t> chosen) {
-  const auto who = assign(run.task, run.proof, chosen.empty() ? &run.beacon : nullptr, key_id(kVerifier));
+  const auto who =
+      assign(run.task, run.proof, chosen.empty() ? std::optional<DrawSource>(run.beacon) : std::nullopt,
+             key_id(kVerifier));
   must(who.ok());
   std::vector<std::int64_t> segments(chosen.begin(), chosen.end());
   const Segments all = run.segments();

@@ -15,3 +15,22 @@ TEST_CASE(
     CHECK(played.ends.contains(reason));
   }
 }
+
+TEST_CASE("nobody honest loses in drawn histories of markets that draw verifiers") {
+  const auto played = dgx::test::play_histories(1'500, 3, true);
+  INFO(played.problem);
+  CHECK(played.problem.empty());
+  CHECK(played.worst_challenger >= 0);
+  CHECK(played.games > 100);
+  CHECK(played.silent > 100);
+  for (const char* reason :
+       {"accepted", "convicted", "overturned", "unverified", "no-proof", "no-assignment", "refuted"}) {
+    INFO(reason);
+    CHECK(played.ends.contains(reason));
+  }
+  for (const char* state :
+       {"proof-committed", "awaiting-opening", "drawn", "opened", "challenge-window", "arbitration"}) {
+    INFO(state);
+    CHECK(played.states.contains(state));
+  }
+}

@@ -62,7 +62,11 @@ Stakes stakes_of(const json::Value& one, Reason reason) {
   out.submitter = "submitter";
   if (reason != Reason::kNoAssignment) {
     out.solver = "solver";
-    out.verifier = "verifier";
+    out.verifier_bond = test::integer(one, "verifier_bond");
+    out.silent_bonds = test::integer(one, "silent_bonds");
+    const bool has_verifier = out.verifier_bond > 0 || *test::member(one, "drawn").as_bool() ||
+                              *test::member(one, "named").as_bool();
+    out.verifier = has_verifier ? "verifier" : "";
   }
   out.proved = *test::member(one, "proved").as_bool();
   out.drawn = *test::member(one, "drawn").as_bool();

@@ -278,6 +278,10 @@ TEST_CASE("payouts sum to what was locked, whatever the numbers") {
     stakes.submitter = "submitter";
     stakes.solver = below(8) == 0 ? "submitter" : "solver";
     stakes.verifier = below(8) == 0 ? "solver" : "verifier";
+    if (reason != Reason::kNoAssignment) {
+      stakes.verifier_bond = below(3) == 0 ? below(1 << 30) : bonds_of(task).verifier;
+      stakes.silent_bonds = below(2) == 0 ? 0 : below(1 << 30);
+    }
     stakes.proved = reason != Reason::kNoAssignment && (reason != Reason::kNoProof || below(2) == 0);
     stakes.drawn = stakes.proved && below(2) == 0;
     if (stakes.proved && below(2) == 0) stakes.fee = below(task.estimate.fee + 1);
@@ -301,7 +305,8 @@ TEST_CASE("payouts sum to what was locked, whatever the numbers") {
     }
     const Bonds bonds = bonds_of(task);
     REQUIRE(sum == task.estimate.escrow +
-                       (reason == Reason::kNoAssignment ? 0 : bonds.solver + bonds.verifier) + lost);
+                       (reason == Reason::kNoAssignment ? 0 : bonds.solver) + stakes.verifier_bond +
+                       stakes.silent_bonds + lost);
   }
 }
 

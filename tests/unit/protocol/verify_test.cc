@@ -16,7 +16,7 @@ namespace {
 
 Result<VerdictRow> replay(const test::TinyRun& run, std::int64_t index, TinyExecutor& executor,
                           const State& start) {
-  const auto who = assign(run.task, run.proof, nullptr, test::key_id(test::kVerifier));
+  const auto who = assign(run.task, run.proof, std::nullopt, test::key_id(test::kVerifier));
   const auto i = static_cast<std::size_t>(index);
   return replay_segment(executor, start, (*Segments::of(100, 10))[index], run.digests[i], run.digests[i + 1],
                         *who);
@@ -106,13 +106,13 @@ TEST_CASE("proofs of another task, start or length are refused") {
         "proof: initial: is not the task's initial state");
   CHECK(changed([](Proof& p) { p.steps = 99; }) == "proof: steps: is 99, the task has 100");
   CHECK(changed([](Proof& p) { p.states.count = 10; }) == "proof: states: count: is 10, its steps give 11");
-  CHECK_FALSE(assign(run.task, run.proof, &other.beacon, test::key_id(test::kVerifier)).ok());
-  CHECK(assign(run.task, run.proof, &run.beacon, test::key_id(9)).error().code == ErrorCode::kUnauthorised);
+  CHECK_FALSE(assign(run.task, run.proof, other.beacon, test::key_id(test::kVerifier)).ok());
+  CHECK(assign(run.task, run.proof, run.beacon, test::key_id(9)).error().code == ErrorCode::kUnauthorised);
 }
 
 TEST_CASE("a verdict has exactly the rows of its draw") {
   const auto run = test::tiny_run();
-  const auto who = *assign(run.task, run.proof, &run.beacon, test::key_id(test::kVerifier));
+  const auto who = *assign(run.task, run.proof, run.beacon, test::key_id(test::kVerifier));
   const auto row = [&](std::int64_t i) {
     const Digest end = run.digests[static_cast<std::size_t>(i) + 1];
     return VerdictRow{i, end, end, true, RowReason::kEqual, Digest{}};
@@ -135,7 +135,7 @@ TEST_CASE("a verdict has exactly the rows of its draw") {
 
 TEST_CASE("shards partition the draw and merge only when each is there once") {
   const auto run = test::tiny_run();
-  const auto who = *assign(run.task, run.proof, nullptr, test::key_id(test::kVerifier));
+  const auto who = *assign(run.task, run.proof, std::nullopt, test::key_id(test::kVerifier));
   const std::vector<std::int64_t> drawn{0, 2, 3, 5, 8};
   std::vector<Shard> shards;
   for (std::int64_t i = 0; i < 3; ++i) {

@@ -24,6 +24,8 @@ struct CommitBeaconOptions {
   std::optional<std::string> profile;  ///< the signer's, which states how long the longest segment takes
   /// Instead of a profile. A task that names a ledger needs one of the two.
   std::optional<std::int64_t> segment_milliseconds;
+  /// What to stake, in a market with rounds; by default the least that the policy asks for.
+  std::optional<std::int64_t> bond = {};
   KeyFile key;
   std::string output;  ///< COMMIT.json; COMMIT.secret (mode 0600) goes next to it
 };
@@ -36,8 +38,9 @@ struct CommitBeaconResult {
 };
 
 /// Offers to verify a task: draws a secret and signs a commitment to it. The draw will follow from the secret
-/// and the proof, so the secret must stay secret until the proof is logged. kUsage if the longest segment
-/// takes too long for a move (protocol::check_segment_time).
+/// and the proof, so the secret must stay secret until the proof is logged. (In a market with rounds nothing
+/// is drawn from it.) kUsage if the longest segment takes too long for a move (protocol::check_segment_time),
+/// or for a bond that the market does not take.
 [[nodiscard]] Result<CommitBeaconResult> commit_beacon(const CommitBeaconOptions& options,
                                                        const JobContext& context);
 

@@ -11,6 +11,7 @@
 #include "dgx/jobs/task_program.h"
 #include "dgx/manifest/statement.h"
 #include "dgx/manifest/trust.h"
+#include "dgx/protocol/lots.h"
 #include "dgx/protocol/segments.h"
 
 namespace dgx::jobs {
@@ -34,6 +35,10 @@ template <class T>
   }
   return statement;
 }
+
+/// Reads the beacon or round that draws for the proof of this id. kMalformed for another kind of statement.
+[[nodiscard]] Result<protocol::DrawSource> read_draw_source(const std::string& path, const Digest& proof,
+                                                            const std::optional<std::string>& trust);
 
 /// Reads the task that `path` stands for (find_task_file), without its program: for jobs that run no step.
 [[nodiscard]] Result<manifest::Signed<manifest::Task>> read_task(const std::string& path,

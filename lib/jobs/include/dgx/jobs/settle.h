@@ -186,6 +186,10 @@ struct ExtractedGame {
 [[nodiscard]] Result<std::vector<manifest::Signed<manifest::Move>>> moves_of(const ledger::Log& log,
                                                                              const protocol::Game& game);
 
+/// The round that draws for the proof of a task (find_task). kMissing if there is none, or none yet.
+[[nodiscard]] Result<manifest::Signed<manifest::Round>> extract_round(const LedgerFile& file,
+                                                                      const std::string& task);
+
 /// Finds a task of the ledger by its id, by at least the first eight digits of it, or by its file. kUsage if
 /// there is none, or more than one.
 [[nodiscard]] Result<const protocol::TaskRecord*> find_task(const protocol::Market& market,

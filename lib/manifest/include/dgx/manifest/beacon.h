@@ -25,6 +25,8 @@ struct BeaconCommitment {
   Digest dataset;
   Digest initial;
   std::optional<std::int64_t> segment_milliseconds;  ///< as in Assign
+  /// What the signer stakes, in a market with rounds; in others the policy's bond is staked.
+  std::optional<std::int64_t> bond = {};
 
   [[nodiscard]] json::Object predicate() const;
   [[nodiscard]] static BeaconCommitment read(json::Fields& in);
@@ -46,13 +48,15 @@ struct Beacon {
   [[nodiscard]] std::vector<Subject> subjects() const;
 };
 
-/// A solver takes the task, with one verifier who has offered. Both bonds lock when this is logged.
+/// A solver takes the task: with one verifier who has offered or, in a market with rounds, with all of them,
+/// of whom one will be drawn.
 struct Assign {
   static constexpr Kind kKind = Kind::kAssign;
 
   Digest task;
-  Digest commitment;  ///< id of the verifier's beacon-commitment statement
-  Digest dataset;     ///< the dataset that the signer holds
+  /// Id of the verifier's beacon-commitment statement; none in a market with rounds.
+  std::optional<Digest> commitment;
+  Digest dataset;  ///< the dataset that the signer holds
   Digest initial;
   /// Time in which the signer's machine replays the task's longest segment; needed if the task names a
   /// ledger.

@@ -55,7 +55,8 @@ namespace dgx::protocol {
                                                               std::int64_t q);
 
 /// The policy's draw among a proof's segments, sorted: sample_count() of those between committed states, and
-/// the diverging step, which is always replayed. Asserted: the task has segments.
+/// the diverging step, which is always replayed. In a market with rounds `verifier` is not looked at: all
+/// verifiers of a proof have one draw. Asserted: the task has segments.
 [[nodiscard]] Result<std::vector<std::int64_t>> policy_draw(const manifest::Task& task,
                                                             const Segments& segments, const Digest& beacon,
                                                             const Digest& proof_id, const Digest& verifier);

@@ -12,6 +12,7 @@
 #include "dgx/manifest/dispute.h"
 #include "dgx/manifest/statement.h"
 #include "dgx/protocol/game_state.h"
+#include "dgx/protocol/lots.h"
 #include "dgx/protocol/segments.h"
 
 namespace dgx::protocol {
@@ -31,7 +32,7 @@ struct Dispute {
   manifest::Signed<manifest::Task> task;
   manifest::Signed<manifest::Proof> proof;
   std::optional<manifest::Signed<manifest::Verdict>> verdict;
-  std::optional<manifest::Signed<manifest::Beacon>> beacon;
+  std::optional<DrawSource> beacon;  ///< the beacon or round that the verdict names
   manifest::Signed<manifest::Challenge> challenge;
 
   [[nodiscard]] const Digest& defender() const { return verdict ? verdict->key_id : proof.key_id; }

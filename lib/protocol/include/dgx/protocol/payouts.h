@@ -38,23 +38,27 @@ struct DecidedGame {
 };
 
 /// The parties with money in a task, as key ids in hex, and what they did. Solver and verifier are empty
-/// before the assignment.
+/// before the assignment, and the verifier is where no round came that draws one.
 struct Stakes {
   std::string submitter;
   std::string solver;
+  /// The one named or, in a market with rounds, the one who gave the verdict; without a verdict the first who
+  /// was drawn if the proof was not opened, else the last.
   std::string verifier;
-  bool proved = false;   ///< a proof was logged
-  bool drawn = false;    ///< a beacon was logged
-  bool refuted = false;  ///< a verdict that counts is a refutation, right or wrong
+  std::int64_t verifier_bond = 0;  ///< the verifier's, in base units; 0 before the assignment
+  std::int64_t silent_bonds = 0;   ///< of those drawn before the verifier who let their time pass
+  bool proved = false;             ///< a proof was logged
+  bool drawn = false;              ///< a beacon was logged, or a round that drew a verifier
+  bool refuted = false;            ///< a verdict that counts is a refutation, right or wrong
   /// Reward, tax and treasury of the work that the proof shows (estimate.h).
   manifest::Estimate earned;
   std::optional<std::int64_t> fee;  ///< the verdict's; nullopt if no verdict came that counts
   std::vector<DecidedGame> games;   ///< all of the task's, as logged
 };
 
-/// The money of an outcome (dgx-money(7), "MONEY"). Payouts sum to exactly the escrow, once assigned both
-/// bonds, and the bonds of the challengers who lost. Bonds that go back to their owners are not in it.
-/// kConvicted requires that a game against the proof has been won.
+/// The money of an outcome (dgx-money(7), "MONEY"). Payouts sum to exactly the escrow, once assigned the
+/// bonds of solver, verifier and silent verifiers, and the bonds of the challengers who lost. Bonds that go
+/// back to their owners are not in it. kConvicted requires that a game against the proof has been won.
 [[nodiscard]] std::vector<manifest::Payout> payouts(const manifest::Task& task, manifest::Reason reason,
                                                     const Stakes& stakes);
 

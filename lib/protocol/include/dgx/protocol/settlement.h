@@ -12,6 +12,7 @@
 #include "dgx/core/result.h"
 #include "dgx/manifest/statement.h"
 #include "dgx/protocol/game.h"
+#include "dgx/protocol/lots.h"
 #include "dgx/protocol/market_clock.h"
 #include "dgx/protocol/payouts.h"
 #include "dgx/protocol/rounds.h"
@@ -22,8 +23,9 @@ namespace dgx::protocol {
 enum class TaskState {
   kOpen,
   kAssigned,
-  kProofCommitted,    ///< the verifier has to reveal their beacon
-  kAwaitingOpening,   ///< the beacon is there, or was missed: the solver has to open the proof
+  kProofCommitted,    ///< the verifier has to reveal their beacon, or the operator to log the round
+  kAwaitingOpening,   ///< the beacon is there, or none came: the solver has to open the proof
+  kDrawn,             ///< the round is there, and has drawn a verifier: the solver has to open the proof
   kOpened,            ///< the verifier has to give a verdict
   kVerifyCommitted,   ///< the verifier has to show the verdict committed to
   kChallengeWindow,   ///< the verdict is there, or none came in time: objections are heard
@@ -56,9 +58,24 @@ struct GameEnd {
   std::int64_t milliseconds = 0;
 };
 
-/// A verifier's offer. Its bond is locked until the assign, the task's end, or an offer-end.
+/// A verifier's offer. Its bond is locked while it can be chosen or drawn: until the assign, in a market with
+/// rounds until the draw or the verdict; or until an offer-end, or the task's end.
 struct OfferRecord {
   manifest::Signed<manifest::BeaconCommitment> statement;
+  std::int64_t logged_ms = 0;
+  std::int64_t bond = 0;  ///< in base units
+};
+
+/// The round of the slot in which a proof was logged, and the verifiers whom it draws for it.
+struct ProofRound {
+  DrawSource source;
+  std::int64_t logged_ms = 0;
+  std::vector<DrawnVerifier> drawn;  ///< in the order in which they are asked
+};
+
+/// A verdict that was committed to, not shown yet.
+struct CommittedVerdict {
+  Digest commitment;
   std::int64_t logged_ms = 0;
 };
 
@@ -70,8 +87,11 @@ struct OfferRecord {
 struct TaskRecord {
   manifest::Signed<manifest::Task> task;
   std::int64_t posted_ms = 0;
-  std::map<Digest, OfferRecord> offers;  ///< by statement id; once assigned, only the one chosen
-  std::optional<Digest> solver;          ///< key ids of those assigned: there are both or neither
+  /// By statement id; once a verifier is chosen, only theirs, and once verifiers are drawn, only those.
+  std::map<Digest, OfferRecord> offers;
+  std::optional<Digest> solver;  ///< key id of the one assigned
+  /// Key id of the one whom the assign names; in a market with rounds, of whoever gave the verdict. Who is to
+  /// give it: verifier_at().
   std::optional<Digest> verifier;
   std::int64_t assigned_ms = 0;
   std::optional<manifest::Signed<manifest::Proof>> proof;
@@ -79,10 +99,10 @@ struct TaskRecord {
   std::int64_t proof_slot = 0;  ///< in a market with rounds: that of its receipt
   std::optional<manifest::Signed<manifest::Beacon>> beacon;
   std::int64_t beacon_ms = 0;
+  std::optional<ProofRound> round;
   std::optional<manifest::Signed<manifest::Opening>> opening;
   std::int64_t opening_ms = 0;
-  std::optional<Digest> verdict_commitment;
-  std::int64_t verdict_commitment_ms = 0;
+  std::map<Digest, CommittedVerdict> committed;  ///< by the verifier's key id
   std::optional<manifest::Signed<manifest::Verdict>> verdict;
   std::int64_t verdict_ms = 0;
   std::size_t games_before_verdict = 0;  ///< number of games logged before it
@@ -107,8 +127,30 @@ struct OpeningDuty {
   std::int64_t begins_ms = 0;
   std::int64_t deadline_ms = 0;
 };
-/// nullopt before the proof. `after` is the beacon's id or, once no beacon can come any more, the proof's.
+/// nullopt before the proof. `after` is the id of the beacon or the round or, once neither can come any more,
+/// the proof's.
 [[nodiscard]] std::optional<OpeningDuty> opening_duty(const TaskRecord& record);
+
+/// The source of a proof's draw, if its beacon or round is there.
+[[nodiscard]] std::optional<DrawSource> source_of(const TaskRecord& record);
+
+/// The time that a verifier has for a verdict on an opened proof.
+struct VerifierTurn {
+  Digest verifier;  ///< key id
+  std::int64_t begins_ms = 0;
+  std::int64_t deadline_ms =
+      0;  ///< for the verdict or its commitment or, once that is logged, for the verdict
+};
+/// The turns of those who are to give the verdict, one after another: of the named verifier, or of those
+/// drawn, each of whom begins where the one before has missed the deadline. Empty if the proof is not opened,
+/// or without a source of its draw.
+[[nodiscard]] std::vector<VerifierTurn> turns_of(const TaskRecord& record);
+/// The verifier of a task at `now`: whoever gave the verdict; else the one named, or the one drawn whose turn
+/// it is (the first before the opening, the last when all turns are over). nullopt if there is none yet.
+[[nodiscard]] std::optional<Digest> verifier_at(const TaskRecord& record, std::int64_t now);
+/// The offers whose bonds the task's settlement pays out, by statement id: the verifier's, and those of the
+/// silent, once the task is due. The others' go back to their signers.
+[[nodiscard]] std::set<Digest> staked_offers(const TaskRecord& record);
 
 /// A task's state at a moment, and what ends it.
 struct Standing {

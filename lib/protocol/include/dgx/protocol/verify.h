@@ -13,6 +13,7 @@
 #include "dgx/manifest/statement.h"
 #include "dgx/program/executor.h"
 #include "dgx/protocol/draw.h"
+#include "dgx/protocol/lots.h"
 #include "dgx/protocol/segments.h"
 
 /// Verification of a proof by replay (dgx-protocol(7), "VERDICTS"), from the choice of verifier and beacon to
@@ -37,7 +38,7 @@ struct Assignment {
   Digest task;
   Digest proof;                  ///< id of the proof statement
   Digest verifier;               ///< key id
-  std::optional<Digest> beacon;  ///< id of the beacon statement
+  std::optional<Digest> beacon;  ///< id of the beacon or the round
   Digest beacon_value;           ///< zero for a chosen draw
   manifest::Draw draw = manifest::Draw::kChosen;
   bool operator==(const Assignment&) const = default;
@@ -53,14 +54,13 @@ struct Assignment {
                                                   std::int64_t index);
 
 /// check_proof() and assign(): kMalformed unless the proof is of this task (id, initial state, steps, number
-/// of states). assign(): kMalformed unless the beacon, if there is one, is of this task and proof;
-/// kUnauthorised if it is not by `verifier`.
+/// of states). assign(): errors of check_source() for the beacon or round, if there is one; kUnauthorised if
+/// it is a beacon of another than `verifier`.
 [[nodiscard]] Status check_proof(const manifest::Signed<manifest::Task>& task,
                                  const manifest::Signed<manifest::Proof>& proof);
 [[nodiscard]] Result<Assignment> assign(const manifest::Signed<manifest::Task>& task,
                                         const manifest::Signed<manifest::Proof>& proof,
-                                        const manifest::Signed<manifest::Beacon>* beacon,
-                                        const Digest& verifier);
+                                        const std::optional<DrawSource>& source, const Digest& verifier);
 
 /// The segments that the policy draws for this assignment; kUsage without a beacon.
 [[nodiscard]] Result<std::vector<std::int64_t>> policy_draw(const manifest::Task& task,
@@ -72,11 +72,11 @@ struct OpeningDraw {
   Digest after;  ///< id of the statement that drew
   std::vector<std::int64_t> segments;
 };
-/// The draw after a beacon: the policy's, for the beacon's signer. Errors of assign().
-[[nodiscard]] Result<OpeningDraw> drawn_after_beacon(const manifest::Signed<manifest::Task>& task,
+/// The draw after a beacon, for its signer, or after a round, for whoever verifies. Errors of assign().
+[[nodiscard]] Result<OpeningDraw> drawn_after_source(const manifest::Signed<manifest::Task>& task,
                                                      const manifest::Signed<manifest::Proof>& proof,
-                                                     const manifest::Signed<manifest::Beacon>& beacon);
-/// The draw once no beacon can come any more: as if the proof's signer had revealed `root`, the root in the
+                                                     const DrawSource& source);
+/// The draw once neither can come any more: as if the proof's signer had revealed `root`, the root in the
 /// proof's receipt.
 [[nodiscard]] Result<OpeningDraw> drawn_after_proof(const manifest::Signed<manifest::Task>& task,
                                                     const manifest::Signed<manifest::Proof>& proof,
