@@ -85,7 +85,9 @@ Status apply(TaskRecord& record, const Entry& entry, const manifest::Opening& op
   if (record.opening) return not_allowed("the proof is already opened");
   const OpeningDuty duty = *opening_duty(record);
   if (entry.now < duty.begins_ms)
-    return not_allowed("the draw may still come", "open the proof after the beacon or the round");
+    return record.task.body.policy.beacon_source == 0
+               ? not_allowed("the verifier may still reveal the beacon", "open the proof after it")
+               : not_allowed("the round of the proof's slot may still come", "open the proof after it");
   if (entry.now > duty.deadline_ms) return not_allowed("the deadline to open the proof has passed");
   if (opening.after != duty.after)
     return malformed(fmt::format("after: is {}, must be {}", opening.after.brief(), duty.after.brief()));

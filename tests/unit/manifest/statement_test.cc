@@ -74,7 +74,8 @@ TEST_CASE("a round is refused whose value, checkpoints or signature do not follo
   // One bit of the last checkpoint.
   Round changed = round;
   std::get<DelayChain>(changed.origin).checkpoints.back().bytes[31] ^= 1;
-  CHECK(message_of(seal_any(changed, test::key(1))) == "value: does not follow from the round's source");
+  CHECK(message_of(seal_any(changed, test::key(1))) ==
+        "predicate: value: does not follow from the round's source");
   CHECK(refused(delay, "\"source\":\"delay\"", "\"source\":\"drand\"")
             .starts_with("predicate: number: is missing"));
   CHECK(refused(delay, "\"source\":\"delay\"", "\"source\":\"nist\"")
