@@ -1,4 +1,4 @@
-// Who is to verify a task, and by when: the one whom the assign names, or those whom a round draws.
+// The verifiers of a task, and their deadlines: the one whom the assign names, or those whom a round draws.
 
 #include <algorithm>
 

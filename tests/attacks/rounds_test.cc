@@ -77,7 +77,7 @@ TEST_CASE("a solver who tries proofs gains nothing, since the round comes after 
 TEST_CASE("a verifier who tries keys, or uses many, is drawn as often as their bonds say") {
   const std::vector<StakedOffer> honest{{digest("a"), digest("honest a"), 3'000},
                                         {digest("b"), digest("honest b"), 3'000}};
-  // Who knows the round tries keys until one is drawn.
+  // A verifier who knows the round tries keys until one is drawn.
   int known = 0;
   constexpr int kRounds = 500;
   for (int i = 0; i < kRounds; ++i) {
@@ -155,7 +155,7 @@ TEST_CASE("a solver who does not open to an honest verifier loses, so accomplice
   report("chance that an accomplice decides", 1.0 * any_of_three / kRounds, 1.0 * first / kRounds);
   CHECK(any_of_three > kRounds * 6 / 10);
   CHECK(std::abs(first - 1'200) < 4 * 29);
-  // What not opening costs: the solver's bond, whoever was drawn.
+  // Not to open costs the solver's bond, whoever was drawn.
   RoundMarket m;
   m.draw({{10, kBond}, {11, kBond}, {12, kBond}});
   CHECK(m.settle(3'001) == "no-proof");

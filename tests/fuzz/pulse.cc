@@ -1,5 +1,5 @@
-// Pulses of drand as its servers give them: an accepted pulse makes a round that can be signed, and that opens
-// with the same pulse.
+// Pulses of drand as its servers give them: an accepted pulse makes a round that can be signed, and that
+// opens with the same pulse.
 
 #include "dgx/core/bytes.h"
 #include "dgx/manifest/statement.h"
@@ -12,7 +12,8 @@ using namespace dgx::manifest;
 std::vector<std::string> fuzz::seeds() {
   const auto& pulse = std::get<DrandPulse>(test::pulse().origin);
   const std::string signature = to_hex(pulse.signature);
-  const std::string all = "\"signature\":\"" + signature + "\",\"randomness\":\"" + round_value(pulse).hex() + "\"";
+  const std::string all =
+      "\"signature\":\"" + signature + "\",\"randomness\":\"" + round_value(pulse).hex() + "\"";
   return {"{\"round\":1732252," + all + "}", "{\"round\":1, \"signature\":\"" + signature + "\"}\n",
           "{\"round\":9007199254740992," + all +
               ",\"chain_hash\":\"52db9ba70e0cc0f6eaf7803dd07447a1f5477735fd3f661792ba94600c84e971\"}",

@@ -179,7 +179,7 @@ Verdict verdict_of(History& history, std::uint8_t who, bool lie) {
   return {};
 }
 
-/// What an offer stakes where verifiers are drawn.
+/// The bond that an offer states where verifiers are drawn.
 std::optional<std::int64_t> bond_of(History& history) {
   if (!history.rounds()) return std::nullopt;
   return protocol::bonds_of(history.task().body).verifier + history.dice.below(2'000);

@@ -46,8 +46,8 @@ struct StatusCommand {
     return cli::Verdict::kDone;
   }
 
-  /// Who was drawn to verify, and why: the stretch of the bonds, from `from` up to `to` of `sum`, that has
-  /// the ticket in it.
+  /// Prints who was drawn to verify, and why: the stretch of the bonds, from `from` up to `to` of `sum`, that
+  /// has the ticket in it.
   static void print_drawn(cli::Out& out, const std::vector<const protocol::TaskRecord*>& records,
                           const protocol::MarketClock& clock) {
     cli::Table table{{"task", "verifier", "lot", "ticket", "from", "to", "sum", "until", "verdict"}};
@@ -65,7 +65,7 @@ struct StatusCommand {
     out.field("drawn", std::move(table));
   }
 
-  /// What has come of the i-th who was drawn.
+  /// The outcome for the i-th who was drawn, in a word or two.
   static std::string_view verdict_of(const protocol::TaskRecord& record, std::size_t i,
                                      const std::vector<protocol::VerifierTurn>& turns, std::int64_t now) {
     const Digest& verifier = record.round->drawn[i].drawn.verifier;

@@ -13,7 +13,7 @@ constexpr std::size_t kDigestBytes = 32;
 constexpr std::size_t kMostBytes =
     2 * kDigestBytes + 8 + static_cast<std::size_t>(manifest::kMostCheckpoints) * kDigestBytes;
 
-/// What says to which delay a file belongs: its start and its steps.
+/// The bytes that say to which delay a file belongs: its start and its steps.
 Bytes name_of_delay(const DelayTask& task) {
   return ByteWriter().digest(task.start).u64(static_cast<std::uint64_t>(task.steps)).bytes();
 }

@@ -157,7 +157,7 @@ class Rounds {
     return {};
   }
 
-  /// What is still to come: the ledger may have grown meanwhile.
+  /// Adds the rounds that are still to come: the ledger may have grown meanwhile.
   Result<RoundsResult> finish() {
     DGX_TRY(const LedgerView view, view_ledger(options_.writer.file));
     const bool drand = policy_.beacon_source == static_cast<std::int64_t>(RoundSource::kDrand);

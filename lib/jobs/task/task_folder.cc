@@ -76,9 +76,9 @@ class TaskFolder {
     return statements<manifest::Proof>([this](const auto& proof) { return proof.body.task == task_.id; });
   }
 
-  /// What the proof's draw follows from: its beacon or, in a market with rounds, its round.
+  /// The statements that the proof's draw follows from: its beacon or, in a market with rounds, its round.
   [[nodiscard]] Result<Paths> beacons(const Digest& proof) const {
-    // Which round is that of the proof's slot only the ledger says: a folder for a task has no other.
+    // Only the ledger says which round is that of the proof's slot: a folder for a task has no other.
     if (task_.body.policy.beacon_source != 0)
       return statements<manifest::Round>(
           [this](const auto& round) { return round.body.ledger == task_.body.ledger; });

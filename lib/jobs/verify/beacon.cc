@@ -116,8 +116,8 @@ Result<std::optional<std::int64_t>> segment_milliseconds_of(const CommitBeaconOp
   return options.segment_milliseconds;
 }
 
-/// What the offer stakes: in a market with rounds the bond given, at least and else the policy's; in others
-/// that is not for the offer to say.
+/// The bond that the offer states: in a market with rounds the one given, at least and else the policy's; in
+/// others that is not for the offer to say.
 Result<std::optional<std::int64_t>> bond_of(const CommitBeaconOptions& options, const manifest::Task& task) {
   if (task.policy.beacon_source == 0) {
     if (!options.bond) return options.bond;

@@ -178,7 +178,7 @@ TEST_CASE("a larger bond takes the place of the smallest of 64") {
   m.take(m.offer_of(70, 601), 10);
   CHECK(m.record().offers.size() == kMostOffers);
   CHECK(m.gain(20) == 0);
-  // Of equal ones the last key goes.
+  // The last key goes where bonds are equal.
   std::uint8_t last = 6;
   for (std::uint8_t who = 6; who < 70; ++who) {
     if (who != 20 && test::key_id(who) > test::key_id(last)) last = who;

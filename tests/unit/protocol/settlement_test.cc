@@ -304,9 +304,8 @@ TEST_CASE("payouts sum to what was locked, whatever the numbers") {
       sum += payout.amount;
     }
     const Bonds bonds = bonds_of(task);
-    REQUIRE(sum == task.estimate.escrow +
-                       (reason == Reason::kNoAssignment ? 0 : bonds.solver) + stakes.verifier_bond +
-                       stakes.silent_bonds + lost);
+    REQUIRE(sum == task.estimate.escrow + (reason == Reason::kNoAssignment ? 0 : bonds.solver) +
+                       stakes.verifier_bond + stakes.silent_bonds + lost);
   }
 }
 

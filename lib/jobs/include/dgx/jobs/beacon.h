@@ -24,7 +24,7 @@ struct CommitBeaconOptions {
   std::optional<std::string> profile;  ///< the signer's, which states how long the longest segment takes
   /// Instead of a profile. A task that names a ledger needs one of the two.
   std::optional<std::int64_t> segment_milliseconds;
-  /// What to stake, in a market with rounds; by default the least that the policy asks for.
+  /// The bond to stake, in a market with rounds; by default the least that the policy asks for.
   std::optional<std::int64_t> bond = {};
   KeyFile key;
   std::string output;  ///< COMMIT.json; COMMIT.secret (mode 0600) goes next to it

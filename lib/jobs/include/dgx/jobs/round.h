@@ -29,7 +29,7 @@ struct RoundsResult {
   std::vector<Logged> logged;
   manifest::RootReference head;
   std::vector<AwaitedRound> awaited;  ///< over or not, ascending
-  /// How long ago the first awaited slot ended, at the call's end; 0 if none has ended.
+  /// The milliseconds since the first awaited slot ended, at the call's end; 0 if none has ended.
   std::int64_t behind_ms = 0;
   std::int64_t steps = 0;       ///< computed by this call
   double steps_per_second = 0;  ///< of one thread; 0 if nothing was computed
@@ -49,7 +49,7 @@ struct RoundsResult {
 /// kInterrupted if context.stop was set, after saving how far it came; errors of append_statements().
 [[nodiscard]] Result<RoundsResult> log_rounds(const RoundOptions& options, const JobContext& context);
 
-/// What check_rounds() looked at.
+/// The rounds that check_rounds() looked at.
 struct RoundsCheck {
   std::int64_t delays = 0;
   std::int64_t intervals = 0;  ///< recomputed

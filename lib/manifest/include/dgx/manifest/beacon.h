@@ -25,7 +25,7 @@ struct BeaconCommitment {
   Digest dataset;
   Digest initial;
   std::optional<std::int64_t> segment_milliseconds;  ///< as in Assign
-  /// What the signer stakes, in a market with rounds; in others the policy's bond is staked.
+  /// The bond that the signer stakes, in a market with rounds; in others it is the policy's.
   std::optional<std::int64_t> bond = {};
 
   [[nodiscard]] json::Object predicate() const;

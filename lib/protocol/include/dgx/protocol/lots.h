@@ -10,7 +10,7 @@
 #include "dgx/core/result.h"
 #include "dgx/manifest/statement.h"
 
-/// What is left to chance, and where it comes from (dgx-protocol(7), "DRAWN VERIFIERS").
+/// Lots: chance, and where it comes from (dgx-protocol(7), "DRAWN VERIFIERS").
 ///
 /// In a market without rounds the verifier's own secret draws a proof's segments. In one with rounds the
 /// round of the slot in which the proof was logged draws its verifier, too. Whoever replays such a market
@@ -61,7 +61,7 @@ struct DrawnVerifier {
   std::int64_t sum = 0;  ///< of the bonds of those not drawn before
 };
 
-/// How many verifiers are drawn for a proof, one after another, if all before are silent.
+/// The most verifiers drawn for a proof, one after another, if all before are silent.
 inline constexpr std::size_t kMostDrawn = 3;
 /// The most offers that a task has in a market with rounds.
 inline constexpr std::size_t kMostOffers = 64;

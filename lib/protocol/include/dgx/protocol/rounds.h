@@ -19,8 +19,8 @@
 /// round of the slot in which it was logged. So whoever would like another draw has to know a value before
 /// the slot ends that cannot be known before.
 ///
-/// Which rounds are right is decided here, purely: slots_of a market, the number of a pulse, the intervals of
-/// a delay. Computing and checking delays, which takes long, is for jobs.
+/// This module decides, purely, which rounds are right: slots of a market, the number of a pulse, the
+/// intervals of a delay. Computing and checking delays, which takes long, is for jobs.
 namespace dgx::protocol {
 
 /// The slot of an entry whose receipt says `milliseconds`.
