@@ -31,6 +31,7 @@ CALLS = (
     (["dgx-prove", "open", "t", "p", "--beacon", "b", "--run", "r", "--store", "s", "--key", "k"], "-o", "o.json", ()),
     (["dgx-referee", "d", "--key", "k"], "-o", "r.json", ()),
     (["dgx-settle", "append", "l", "s", "--key", "k"], "-o", "r.jsonl", ()),
+    (["dgx-settle", "bounds", "t"], "--svg", "b.svg", ()),
     (["dgx-settle", "extract", "l", "--game", "12345678"], "-o", "d.jsonl", ()),
     (["dgx-settle", "extract", "l", "--statement", "s"], "-o", "d.jsonl", ()),
     (["dgx-settle", "extract", "l", "--round", "12345678"], "-o", "r.json", ()),

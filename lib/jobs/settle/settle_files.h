@@ -57,7 +57,7 @@ using MakeStatements =
 /// all or, on an error, none. What the ledger has already is skipped.
 [[nodiscard]] Result<Appended> append_made(const LedgerWriter& writer, const MakeStatements& make);
 
-// What users write for the fields of a statement.
+// Readers of the words that users write for a statement's fields.
 
 /// A number; of a time also a duration, "2h", which is turned into milliseconds.
 [[nodiscard]] Result<json::Value> integer_of(const std::string& field, const std::string& text);

@@ -201,19 +201,4 @@ Result<ConsistencyProof> prove_growth(const LedgerFile& file, std::int64_t from,
   return ConsistencyProof{summary.ledger, log.head(old_size), log.head(new_size), std::move(path)};
 }
 
-Result<PolicyBounds> bounds_of_task(const std::string& task_path, const std::optional<std::string>& trust) {
-  DGX_TRY(const auto task, manifest::read_statement<manifest::Task>(task_path));
-  DGX_TRY(const manifest::Trust trusted, load_trust(trust));
-  DGX_TRY([[maybe_unused]] const auto word, trusted.check(task.key_id, task_path + ": the submitter"));
-  auto bounds = protocol::bounds(task.body.policy, &task.body);
-  if (!bounds.ok()) return within(task_path, std::move(bounds).error());
-  return PolicyBounds{task.body.policy, std::move(bounds).value()};
-}
-
-Result<PolicyBounds> bounds_of_policy(const std::string& policy_path) {
-  DGX_TRY(const manifest::Policy policy, read_policy(policy_path));
-  DGX_TRY(std::vector<protocol::Bound> bounds, protocol::bounds(policy, nullptr));
-  return PolicyBounds{policy, std::move(bounds)};
-}
-
 }  // namespace dgx::jobs

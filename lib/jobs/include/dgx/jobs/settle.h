@@ -250,15 +250,21 @@ struct ConsistencyProof {
 [[nodiscard]] Result<ConsistencyProof> prove_growth(const LedgerFile& file, std::int64_t from,
                                                     std::optional<std::int64_t> to);
 
+/// dgx-settle bounds: a task, or a policy file.
+struct BoundsOptions {
+  std::optional<std::string> task_path;
+  std::optional<std::string> policy_path;  ///< if there is no task
+  std::optional<std::string> trust;        ///< of the task's submitter
+  protocol::BoundsInput input = {};
+  bool picture = false;
+};
 /// A policy and what the closed forms ask of it (dgx-money(7), "CLOSED FORMS").
 struct PolicyBounds {
   manifest::Policy policy;
   std::vector<protocol::Bound> bounds;
+  std::string svg;  ///< the two pictures; empty unless asked for
 };
-/// The bounds of a task's policy, with the task's numbers.
-[[nodiscard]] Result<PolicyBounds> bounds_of_task(const std::string& task_path,
-                                                  const std::optional<std::string>& trust);
-/// The bounds of a policy file.
-[[nodiscard]] Result<PolicyBounds> bounds_of_policy(const std::string& policy_path);
+/// kUsage for an input out of range, and for a picture of a task that costs nothing.
+[[nodiscard]] Result<PolicyBounds> bounds_of(const BoundsOptions& options);
 
 }  // namespace dgx::jobs

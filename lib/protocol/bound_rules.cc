@@ -1,0 +1,269 @@
+#include "bound_rules.h"
+
+#include <algorithm>
+
+#include "dgx/manifest/policy.h"
+
+namespace dgx::protocol {
+namespace {
+
+using Mends = std::vector<Mend>;
+
+/// A delay takes at least as long as so many slots.
+constexpr std::int64_t kLeastSlots = 10;
+/// 10^12, and 10^18, of parts per million that are multiplied.
+constexpr Wide kTwice = Wide{kMillion} * kMillion;
+constexpr Wide kThrice = kTwice * kMillion;
+
+std::int64_t narrow(Wide number) {
+  constexpr Wide kMost = Wide{1} << 62;
+  return static_cast<std::int64_t>(std::clamp(number, -kMost, kMost));
+}
+
+/// A number that the policy's own has to reach.
+Bound at_least(std::string name, std::string formula, Wide least, Wide own) {
+  return {std::move(name), std::move(formula), text_of(least), text_of(own), own >= least};
+}
+
+/// A row that no number of the policy's key can make true.
+Bound hopeless(std::string name, std::string formula, std::string why, Wide own) {
+  return {std::move(name), std::move(formula), std::move(why), text_of(own), false};
+}
+
+/// The part of a bond that follows from the reward.
+std::int64_t part(std::int64_t bond, std::int64_t base) { return bond - base; }
+
+/// A solver is not who names the verifier.
+Bound named_verifier(const Terms& t) {
+  Bound out = at_least("named_verifier", "beacon_source >= 1", 1, t.policy.beacon_source);
+  out.warning = "cheating pays with an accomplice: the solver names the verifier";
+  return out;
+}
+Mends mend_named_verifier(const Terms&) { return {{"beacon_source", 1}}; }
+
+/// 10^18 (1 − alpha) (1 + alpha c).
+Wide honest_part(const Terms& t) {
+  const Wide alpha = t.input.alpha_ppm;
+  return (kMillion - alpha) * (kTwice + alpha * t.policy.audit_ppm);
+}
+
+Bound solver_bond(const Terms& t) {
+  Bound out = at_least("solver_bond", "D_s >= C / ((1 - alpha) (1 + alpha c)) - R", least_solver_bond_with(t),
+                       t.solver_bond);
+  out.inputs = {{"C", text_of(t.cost)},
+                {"R", text_of(t.reward)},
+                {"alpha_ppm", text_of(t.input.alpha_ppm)},
+                {"c_ppm", text_of(t.policy.audit_ppm)}};
+  out.warning = "cheating pays: a solver who is caught loses less than the training costs";
+  return out;
+}
+Mends mend_solver_bond(const Terms& t) {
+  return {{"solver_bond", narrow(least_solver_bond_with(t)) - part(t.solver_bond, t.policy.solver_bond)}};
+}
+
+/// All that a solver and a verifier who are one lose if they are audited.
+Wide stakes(const Terms& t) { return Wide{t.reward} + t.solver_bond + t.verifier_bond; }
+Bound bribed_verifier(const Terms& t) {
+  const std::string name = "bribed_verifier", formula = "c >= (C + C_w) / (R + D_s + D_v)";
+  const Wide saved = Wide{t.cost} + t.recheck;
+  Bound out = saved > 0 && stakes(t) == 0
+                  ? hopeless(name, formula, "none: they have nothing to lose", t.policy.audit_ppm)
+                  : at_least(name, formula, saved > 0 ? wide_ceil(saved * kMillion, stakes(t)) : 0,
+                             t.policy.audit_ppm);
+  out.inputs = {{"C", text_of(t.cost)},
+                {"C_w", text_of(t.recheck)},
+                {"R", text_of(t.reward)},
+                {"D_s", text_of(t.solver_bond)},
+                {"D_v", text_of(t.verifier_bond)}};
+  out.warning = "cheating pays if the verifier can be bribed: too few verdicts are audited";
+  return out;
+}
+Mends mend_bribed_verifier(const Terms& t) {
+  const Wide saved = Wide{t.cost} + t.recheck;
+  if (saved <= stakes(t)) return {{"audit_ppm", narrow(wide_ceil(saved * kMillion, stakes(t)))}};
+  // Not even if all are audited: the least bond with which that suffices.
+  return {{"audit_ppm", kMillion}, {"verifier_bond", t.policy.verifier_bond + narrow(saved - stakes(t))}};
+}
+
+Bound delay_steps(const Terms& t) {
+  const std::string formula = "beacon_steps >= 10 slots of beacon_slot_ms 12700 steps";
+  const bool delays = t.policy.beacon_source == 1;
+  const Wide least = delays ? Wide{kLeastSlots} * t.policy.beacon_slot_ms * kDelayStepsPerMillisecond : 0;
+  Bound out = at_least("delay_steps", formula, least, t.policy.beacon_steps);
+  if (!delays) out.value = "none: no delay", out.policy.clear(), out.holds = true;
+  out.inputs = {{"beacon_slot_ms", text_of(t.policy.beacon_slot_ms)}};
+  out.warning = "cheating pays for an operator: a fast machine may know a round before its slot ends";
+  return out;
+}
+Mends mend_delay_steps(const Terms& t) {
+  constexpr std::int64_t kMostSteps = std::int64_t{1} << 40;
+  constexpr std::int64_t kMostSlot = kMostSteps / kDelayStepsPerMillisecond / kLeastSlots;
+  const std::int64_t slot = std::min(t.policy.beacon_slot_ms, kMostSlot);
+  Mends out{{"beacon_steps", kLeastSlots * slot * kDelayStepsPerMillisecond}};
+  if (slot < t.policy.beacon_slot_ms) out.push_back({"beacon_slot_ms", slot});
+  return out;
+}
+
+/// The reward, of which the tax is a part, covers the fees of auditors.
+Bound audit_fee(const Terms& t) {
+  const Wide least = wide_ceil(t.audits(), kMillion);
+  Bound out = at_least("audit_fee", "R >= c fee", least, t.reward);
+  out.inputs = {{"c_ppm", text_of(t.policy.audit_ppm)}, {"fee", text_of(t.fee)}};
+  out.warning = "farming pays: no tax can pay for the audits";
+  return out;
+}
+Mends mend_audit_fee(const Terms& t) {
+  return {{"verifier_fee", narrow(Wide{t.reward} * kMillion / t.policy.audit_ppm - t.replay_price)}};
+}
+
+/// C_w / (rate (1 − alpha)) − fee: the bond of somebody who is watched at this rate, in parts per million.
+Wide least_verifier_bond(const Terms& t, std::int64_t rate) {
+  return std::max<Wide>(0,
+                        wide_ceil(t.recheck * kTwice, Wide{rate} * (kMillion - t.input.alpha_ppm)) - t.fee);
+}
+/// The least rate with which the bond suffices.
+std::int64_t least_rate(const Terms& t) {
+  const Wide lost = (Wide{t.verifier_bond} + t.fee) * (kMillion - t.input.alpha_ppm);
+  return lost == 0 ? kMillion + 1 : narrow(wide_ceil(t.recheck * kTwice, lost));
+}
+Mends bond_for(const Terms& t, std::int64_t rate) {
+  return {{"verifier_bond",
+           narrow(least_verifier_bond(t, rate)) - part(t.verifier_bond, t.policy.verifier_bond)}};
+}
+
+Bound lazy_verifier(const Terms& t) {
+  const std::string name = "lazy_verifier", formula = "D_v >= C_w / (c (1 - alpha)) - fee";
+  const std::int64_t rate = t.policy.audit_ppm;
+  Bound out =
+      rate == 0 && t.recheck > 0
+          ? hopeless(name, formula, "none: no verdict is audited", t.verifier_bond)
+          : at_least(name, formula, t.recheck > 0 ? least_verifier_bond(t, rate) : 0, t.verifier_bond);
+  out.inputs = {{"C_w", text_of(t.recheck)},
+                {"c_ppm", text_of(rate)},
+                {"alpha_ppm", text_of(t.input.alpha_ppm)},
+                {"fee", text_of(t.fee)}};
+  out.warning = "lazy verifying pays: too few verdicts are audited, or the bond is too small";
+  return out;
+}
+Mends mend_lazy_verifier(const Terms& t) {
+  if (t.policy.audit_ppm == 0) return {{"audit_ppm", least_rate(t)}};
+  return bond_for(t, t.policy.audit_ppm);
+}
+
+Bound lazy_auditor(const Terms& t) {
+  const std::string name = "lazy_auditor", formula = "D_v >= C_w / (rho (1 - alpha)) - fee, if c > 0";
+  const std::int64_t rate = t.policy.forced_error_ppm;
+  const bool audits = t.policy.audit_ppm > 0 && t.recheck > 0;
+  Bound out = audits && rate == 0
+                  ? hopeless(name, formula, "none: nobody watches the auditors", t.verifier_bond)
+                  : at_least(name, formula, audits ? least_verifier_bond(t, rate) : 0, t.verifier_bond);
+  if (t.policy.audit_ppm == 0) out.value = "none: no audits";
+  out.inputs = {{"C_w", text_of(t.recheck)},
+                {"rho_ppm", text_of(rate)},
+                {"alpha_ppm", text_of(t.input.alpha_ppm)},
+                {"fee", text_of(t.fee)}};
+  out.warning = "lazy auditing pays: too few errors are forced, or the bond is too small";
+  return out;
+}
+Mends mend_lazy_auditor(const Terms& t) {
+  if (t.policy.forced_error_ppm == 0) return {{"forced_error_ppm", least_rate(t)}};
+  return bond_for(t, t.policy.forced_error_ppm);
+}
+
+Wide least_tax(const Terms& t) { return wide_ceil(t.audits() + t.jackpots(), kMillion); }
+Bound farming(const Terms& t) {
+  Bound out = at_least("farming", "tax >= c fee + rho J", least_tax(t), t.tax);
+  out.inputs = {{"c_ppm", text_of(t.policy.audit_ppm)},
+                {"fee", text_of(t.fee)},
+                {"rho_ppm", text_of(t.policy.forced_error_ppm)},
+                {"J", text_of(t.policy.jackpot)}};
+  out.warning = "farming pays: audits and jackpots pay out more than the tax brings in";
+  return out;
+}
+Mends mend_farming(const Terms& t) {
+  if (least_tax(t) <= t.reward)
+    return {{"jackpot_tax_ppm", narrow(wide_ceil(least_tax(t) * kMillion, t.reward))}};
+  // The whole reward again does not suffice: the greatest jackpot with which it does.
+  const Wide left = Wide{t.reward} * kMillion - t.audits();
+  if (t.policy.forced_error_ppm == 0 || left < 0) return {};
+  return {{"jackpot", narrow(left / t.policy.forced_error_ppm)}, {"jackpot_tax_ppm", kMillion}};
+}
+
+/// 10^6 (q − rho).
+Wide wrong_rows(const Terms& t) { return Wide{t.sampled} * kMillion - t.policy.forced_error_ppm; }
+Bound guessing(const Terms& t) {
+  const std::string name = "guessing", formula = "D_w >= rho J / (q - rho)";
+  Bound out = t.jackpots() > 0 && wrong_rows(t) == 0
+                  ? hopeless(name, formula, "none: every guess is right", t.challenger_bond)
+                  : at_least(name, formula, t.jackpots() > 0 ? wide_ceil(t.jackpots(), wrong_rows(t)) : 0,
+                             t.challenger_bond);
+  out.inputs = {{"rho_ppm", text_of(t.policy.forced_error_ppm)},
+                {"J", text_of(t.policy.jackpot)},
+                {"q", text_of(t.sampled)}};
+  out.warning = "guessing pays: a denial that is wrong costs less than one that is right wins";
+  return out;
+}
+Mends mend_guessing(const Terms& t) {
+  constexpr std::int64_t kMostBond = std::int64_t{1} << 43;
+  if (wrong_rows(t) > 0) {
+    const Wide least =
+        wide_ceil(t.jackpots(), wrong_rows(t)) - part(t.challenger_bond, t.policy.challenger_bond);
+    if (least <= kMostBond) return {{"challenger_bond", narrow(least)}};
+  }
+  return {{"jackpot", narrow(t.challenger_bond * wrong_rows(t) / t.policy.forced_error_ppm)}};
+}
+
+Bound challenger_bond(const Terms& t) {
+  Bound out = at_least("challenger_bond", "D_w >= (C_v + arbitration) / (1 - p_win), p_win = 0", t.segment,
+                       t.challenger_bond);
+  out.inputs = {{"C_v", text_of(t.segment)}};
+  return out;
+}
+Mends mend_challenger_bond(const Terms& t) {
+  return {{"challenger_bond", t.segment - part(t.challenger_bond, t.policy.challenger_bond)}};
+}
+
+/// A cheat plants a game, that is, opens one against themselves before anybody else does: they have the first
+/// share, F / 2, if they are caught, and lose half of the bond if not (the other half is theirs, as the
+/// defender's). More games at once cost more: the second its whole bond or more, and it takes F / 4.
+Wide least_for_planting(const Terms& t) {
+  return finders_sum(t) * t.cost / (Wide{t.solver_bond} + t.reward - t.cost);
+}
+Bound planting(const Terms& t) {
+  const std::string name = "planting", formula = "D_w >= F p / (1 - p), p = C / (D_s + R)";
+  Bound out = Wide{t.solver_bond} + t.reward <= t.cost
+                  ? hopeless(name, formula, "none: cheating breaks even or pays", t.challenger_bond)
+                  : at_least(name, formula, least_for_planting(t), t.challenger_bond);
+  out.inputs = {{"F", text_of(finders_sum(t))},
+                {"C", text_of(t.cost)},
+                {"D_s", text_of(t.solver_bond)},
+                {"R", text_of(t.reward)}};
+  return out;
+}
+Mends mend_planting(const Terms& t) {
+  if (Wide{t.solver_bond} + t.reward <= t.cost) return {};
+  return {
+      {"challenger_bond", narrow(least_for_planting(t) - part(t.challenger_bond, t.policy.challenger_bond))}};
+}
+
+constexpr BoundRule kRules[] = {{named_verifier, mend_named_verifier},
+                                {solver_bond, mend_solver_bond},
+                                {bribed_verifier, mend_bribed_verifier},
+                                {delay_steps, mend_delay_steps},
+                                {audit_fee, mend_audit_fee},
+                                {lazy_verifier, mend_lazy_verifier},
+                                {lazy_auditor, mend_lazy_auditor},
+                                {farming, mend_farming},
+                                {guessing, mend_guessing},
+                                {challenger_bond, mend_challenger_bond},
+                                {planting, mend_planting}};
+
+}  // namespace
+
+Wide least_solver_bond_with(const Terms& terms) {
+  return std::max<Wide>(0, wide_ceil(terms.cost * kThrice, honest_part(terms)) - terms.reward);
+}
+
+std::span<const BoundRule> bound_rules() { return kRules; }
+
+}  // namespace dgx::protocol
