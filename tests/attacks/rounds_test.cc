@@ -98,7 +98,8 @@ TEST_CASE("a verifier who tries keys, or uses many, is drawn as often as their b
   }
   const double share = share_of(split, keys, 8'000);
   report("chance of an accomplice with a quarter of the bonds, keys tried", 1.0 * known / kRounds, share);
-  CHECK(known == kRounds);
+  // Three stretches of a quarter each can be reached, before, between and after the honest keys.
+  CHECK(std::abs(1.0 * known / kRounds - 0.75) < 4 * 0.0194);
   CHECK(std::abs(share - 0.25) < 4 * 0.00484);
 }
 
@@ -138,10 +139,13 @@ TEST_CASE("a solver cannot assign before others have had time to offer") {
 
 TEST_CASE("a solver who does not open to an honest verifier loses, so accomplices are drawn no more often") {
   // If the next were drawn when nobody can decide, 0.3 of the bonds would make 1 − 0.7^3 of three draws.
-  std::vector<StakedOffer> offers{{digest("h"), digest("honest"), 700}, {digest("s"), digest("sybil"), 300}};
-  offers.push_back({digest("i"), digest("honest too"), 700});
-  offers.push_back({digest("t"), digest("sybil too"), 300});
-  const std::vector<Digest> sybils{digest("sybil"), digest("sybil too")};
+  std::vector<StakedOffer> offers;
+  std::vector<Digest> sybils;
+  for (int i = 0; i < 30; ++i) {
+    offers.push_back({digest(fmt::format("h {}", i)), digest(fmt::format("honest {}", i)), 700});
+    sybils.push_back(digest(fmt::format("sybil {}", i)));
+    offers.push_back({digest(fmt::format("s {}", i)), sybils.back(), 300});
+  }
   int any_of_three = 0, first = 0;
   constexpr int kRounds = 4'000;
   for (int i = 0; i < kRounds; ++i) {
@@ -153,7 +157,7 @@ TEST_CASE("a solver who does not open to an honest verifier loses, so accomplice
     first += is_sybil(drawn.front()) ? 1 : 0;
   }
   report("chance that an accomplice decides", 1.0 * any_of_three / kRounds, 1.0 * first / kRounds);
-  CHECK(any_of_three > kRounds * 6 / 10);
+  CHECK(std::abs(any_of_three - 2'628) < 200);
   CHECK(std::abs(first - 1'200) < 4 * 29);
   // Not to open costs the solver's bond, whoever was drawn.
   RoundMarket m;
