@@ -27,12 +27,12 @@ constexpr double kMaxScheduled = 0x1p126;
 constexpr std::int64_t kSegmentsInWindow = 8;
 
 /// Checks the work of the longest segment, which its defender replays within a move. Only a ledger's moves
-/// have a time.
+/// have a time. kUsage: such a task is whole, but no market with its policy takes it.
 Status check_segment_work(const Task& task, const Segments& segments) {
   if (!task.ledger) return {};
   const auto work = checked_mul(segments.longest(), task.estimate.step_operations);
   if (work && *work <= task.policy.segment_operations) return {};
-  return malformed(
+  return usage_error(
       fmt::format("checkpoint_every: the longest segment has {} steps of {} operations, the policy's "
                   "segment_operations are {}",
                   segments.longest(), task.estimate.step_operations, task.policy.segment_operations));

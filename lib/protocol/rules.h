@@ -18,8 +18,8 @@
 ///
 /// A rule checks everything first and changes the state last, so one that returns an error has changed
 /// nothing. The order of its checks is part of its contract: the first that fails is the one its signer
-/// reads. Errors are kNotAllowed (not now, or not with this balance), kUnauthorised (the wrong signer) and
-/// kMalformed (contradicts what it refers to).
+/// reads. Errors are kNotAllowed (not now, or not with this balance), kUnauthorised (the wrong signer),
+/// kMalformed (contradicts what it refers to) and kUsage (never, by the market's policy).
 namespace dgx::protocol {
 
 /// A statement as the rules see it: its signer, and when it is logged.

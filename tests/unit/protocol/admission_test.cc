@@ -16,10 +16,10 @@ using manifest::Task;
 
 namespace {
 
-std::string refusal(const Task& task) {
+std::string refusal(const Task& task, ErrorCode code = ErrorCode::kMalformed) {
   const Status status = check_admission(task);
   if (status.ok()) return {};
-  CHECK(status.error().code == ErrorCode::kMalformed);
+  CHECK(status.error().code == code);
   return status.error().message;
 }
 
@@ -191,7 +191,7 @@ TEST_CASE("In a market the longest segment has at most segment_operations of wor
   body.policy.segment_operations = 10'000;
   CHECK(refusal(body).empty());
   body.policy.segment_operations = 9'999;
-  CHECK(refusal(body) ==
+  CHECK(refusal(body, ErrorCode::kUsage) ==
         "checkpoint_every: the longest segment has 10 steps of 1000 operations, the policy's "
         "segment_operations are 9999");
   body.ledger.reset();
@@ -199,13 +199,14 @@ TEST_CASE("In a market the longest segment has at most segment_operations of wor
   body = task();
   body.policy.segment_operations = 10'999;
   body.steps = 101;  // the last step joins the segment before
-  CHECK_THAT(refusal(body), Catch::Contains("11 steps of 1000"));
+  CHECK_THAT(refusal(body, ErrorCode::kUsage), Catch::Contains("11 steps of 1000"));
   body.policy.segment_operations = 11'000;
   CHECK(refusal(body).empty());
   body.steps = body.checkpoint_every = std::int64_t{1} << 40;
   body.estimate.step_operations = manifest::kMaxInteger;  // 2^93 operations must not wrap
   body.policy.segment_operations = manifest::kMaxInteger;
-  CHECK_THAT(refusal(body), Catch::Contains("1099511627776 steps of 9007199254740992"));
+  CHECK_THAT(refusal(body, ErrorCode::kUsage),
+             Catch::Contains("1099511627776 steps of 9007199254740992"));
 }
 
 TEST_CASE("Nobody takes part to whom the longest segment takes more than an eighth of a move's window") {

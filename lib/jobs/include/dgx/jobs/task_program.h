@@ -33,12 +33,12 @@ namespace dgx::jobs {
     const std::string& path, const manifest::ProgramReference& reference, const std::string& what);
 
 /// Reads the step program in `path`, which the task binds, and checks it, alone and with the task
-/// (protocol/admission.h). kMalformed, naming the file.
+/// (protocol/admission.h). kMalformed, naming the file; kUsage: its market's policy does not admit it.
 [[nodiscard]] Result<std::shared_ptr<const program::Program>> open_step_program(const std::string& path,
                                                                                 const manifest::Task& task);
 
 /// Checks the task in `path` before somebody signs that they work on it: what the task itself shows, and its
-/// program if TASK.program.jsonl lies next to it. kMalformed.
+/// program if TASK.program.jsonl lies next to it. kMalformed, kUsage, as above.
 [[nodiscard]] Status check_admission_of(const std::string& path, const manifest::Task& task);
 
 }  // namespace dgx::jobs
