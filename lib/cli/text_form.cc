@@ -6,6 +6,7 @@
 
 #include "dgx/core/text.h"
 #include "dgx/core/time_text.h"
+#include "key_order.h"
 
 namespace dgx::cli {
 namespace {
@@ -35,9 +36,10 @@ std::string shortened(const std::string& text) {
 }
 
 /// A value that is no block, as its name says: a number of milliseconds with the time that it is, a shape in
-/// brackets.
+/// brackets, the key of a statement's signer as such, since elsewhere signers are named by key ids.
 std::string value_text(std::string_view name, const json::Output& value) {
   if (const std::int64_t* const number = value.as_int()) return with_time(name, *number);
+  if (name == "signer") return scalar_text(value) + " (public key)";
   const json::Output::Array* const array = value.as_array();
   return array != nullptr && name == "shape" ? shortened(value.dump()) : scalar_text(value);
 }
@@ -82,7 +84,8 @@ std::string block_text(const json::Output& value, int indent) {
     }
     return out;
   }
-  for (const auto& [name, item] : *value.as_object()) {
+  for (const auto* const member : in_told_order(*value.as_object())) {
+    const auto& [name, item] = *member;
     out += is_block(item) ? fmt::format("{}{}:\n{}", margin, printable(name), block_text(item, indent + 2))
                           : fmt::format("{}{}: {}\n", margin, printable(name), value_text(name, item));
   }

@@ -19,7 +19,8 @@ namespace dgx::cli {
 [[nodiscard]] std::string with_time(std::string_view name, std::int64_t number);
 
 /// scalar_text(): a scalar on one line, of a text beyond 1,024 bytes only the beginning (in tables, too).
-/// block_text(): arrays and objects as indented lines, each ending in a newline.
+/// block_text(): arrays and objects as indented lines, each ending in a newline; an object's members in the
+/// order of key_order.h.
 [[nodiscard]] std::string scalar_text(const json::Output& value);
 [[nodiscard]] std::string block_text(const json::Output& value, int indent);
 /// Header and rows in aligned columns, numbers to the right, each line ending in a newline.

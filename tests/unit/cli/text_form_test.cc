@@ -26,8 +26,16 @@ TEST_CASE("a shape is told as a list, also one without dimensions") {
   const json::Object told{{"other", json::Array{}},
                           {"shape", json::Array{28, 28}},
                           {"y", json::Object{{"shape", json::Array{}}}}};
-  CHECK(block_text(told, 0) == "other: none\nshape: [28,28]\ny:\n  shape: []\n");
+  CHECK(block_text(told, 0) == "shape: [28,28]\nother: none\ny:\n  shape: []\n");
   CHECK(block_text(json::Object{{"shape", json::Array{"\u202e"}}}, 0).find("\u202e") == std::string::npos);
+}
+
+TEST_CASE("an object is told as a story: what it is, about what, what is said, what else, digests") {
+  const json::Object told{{"signer", "ab"}, {"zebra", 1},   {"ant", 2},      {"digest", "cd"},
+                          {"outcome", "o"}, {"task", "ef"}, {"kind", "move"}};
+  CHECK(block_text(told, 0) ==
+        "kind: move\ntask: ef\noutcome: o\nant: 2\nzebra: 1\ndigest: cd\nsigner: ab (public key)\n");
+  CHECK(json::Output(told).dump().starts_with(R"({"ant":2,"digest")"));
 }
 
 TEST_CASE("columns of numbers end at the right") {
