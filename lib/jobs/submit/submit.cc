@@ -34,6 +34,9 @@ namespace {
 constexpr std::int64_t kSegments = 100;
 /// The largest part of the training's work that committed states may add by default: one in this many.
 constexpr std::int64_t kTrainingPerProving = 100;
+/// What a checkpoint costs besides its bytes, in weighted operations: a millisecond or two of one core, for
+/// two small files. Waiting for the disk is not counted: training goes on meanwhile.
+constexpr std::int64_t kOperationsPerCheckpoint = 100'000'000;
 constexpr std::size_t kMaxWeightsFileBytes = 64 * 1024;
 
 /// The options that are texts, read; nothing of it depends on the data but `built_in`, which fitted()
@@ -146,13 +149,14 @@ Result<std::int64_t> steps_of(const SubmitOptions& options, std::uint64_t seed, 
   return whole_updates(options, steps);
 }
 
-/// The number of committed states whose hashing costs a hundredth of the training, as an estimate prices
-/// both.
+/// The number of committed states that cost a hundredth of the training: their hashing, as an estimate prices
+/// both, and their files.
 std::int64_t affordable_states(const program::Cost& cost, std::int64_t steps) {
   const __int128 training = static_cast<__int128>(steps) * cost.total_operations;
-  const __int128 state = static_cast<__int128>(cost.state_bytes) * protocol::kOperationsPerHashedByte;
+  const __int128 state =
+      static_cast<__int128>(cost.state_bytes) * protocol::kOperationsPerHashedByte + kOperationsPerCheckpoint;
   return static_cast<std::int64_t>(
-      std::min<__int128>(training / std::max<__int128>(1, state * kTrainingPerProving), manifest::kMaxSteps));
+      std::min<__int128>(training / (state * kTrainingPerProving), manifest::kMaxSteps));
 }
 
 /// Steps of a segment (dgx-submit(1), --checkpoint-every): the most with which there are kSegments, or more
@@ -396,10 +400,12 @@ Result<SubmitResult> submit(const SubmitOptions& options, const JobContext& cont
   DGX_TRY(Draft made, draft(options, context));
   DGX_TRY(const auto sealed, manifest::seal(made.result.task, key));
   made.result.id = sealed.id;
-  DGX_CHECK(program.write(made.program));
-  DGX_CHECK(evaluation.write(made.evaluation));
+  DGX_CHECK(program.check());
+  DGX_CHECK(evaluation.check());
   if (made.result.task.initial.source == manifest::InitialSource::kFile)
     DGX_CHECK(write_initial(options, made, std::move(initial)));
+  DGX_CHECK(program.write(made.program));
+  DGX_CHECK(evaluation.write(made.evaluation));
   DGX_CHECK(task.write(sealed.envelope + "\n"));
   return std::move(made.result);
 }
