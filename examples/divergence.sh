@@ -13,26 +13,20 @@ mkdir -p build/divergence/store
 cd build/divergence
 
 say() { printf '\n%s\n' "== $*"; }
-# The value of a key in a program's --json output.
-value() { /usr/bin/python3 -c 'import json,sys; print(json.loads(sys.stdin.read().splitlines()[-1])[sys.argv[1]])' "$1"; }
-# expect CODE COMMAND...: runs a program that must end with this exit status.
-expect() {
-  code=$1; shift
+# diverges COMMAND...: runs a training that must diverge, exit 1.
+diverges() {
   "$@" && found=0 || found=$?
-  [ "$found" -eq "$code" ] || { echo "divergence: exit $found, not $code: $*" >&2; exit 1; }
+  [ "$found" -eq 1 ] || { echo "divergence: exit $found, not 1: $*" >&2; exit 1; }
 }
 log() { dgx-settle append ledger.jsonl "$@" --store store --wait --key operator.pem -q; }
 
 say "the market, and a text to learn"
-for name in operator submitter solver verifier; do dgx-key new "$name" --json | value key_id >"$name.id"; done
+for name in operator submitter solver verifier; do dgx-key new "$name" -q; done
 cat >policy.json <<'POLICY'
 {"sample_ppm": 300000, "solver_bond": 1000000, "verifier_fee": 20000, "window_challenge_ms": 15000, "window_move_ms": 60000}
 POLICY
 dgx-settle init ledger.jsonl --key operator.pem --policy policy.json -q
-for name in submitter solver verifier; do
-  dgx-settle make deposit --ledger ledger.jsonl --set account="$(cat "$name.id")" amount=20000000 --key operator.pem -o "$name.deposit.json" -q
-  log "$name.deposit.json"
-done
+dgx-settle deposit ledger.jsonl --to submitter.pub.pem solver.pub.pem verifier.pub.pem 20000000 --key operator.pem -q
 i=0
 while [ $i -lt 200 ]; do echo "line $i of a text that says little, $((i * i)) times"; i=$((i + 1)); done >text.txt
 dgx-pack text text.txt --context 16 -o data.h5 -q
@@ -59,7 +53,7 @@ prove() {
 
 say "a learning rate of 100000: the run diverges, exit 1, and is proved as it is"
 post wild 100000
-expect 1 dgx-train wild.json --data data.h5 -o wild.run
+diverges dgx-train wild.json --data data.h5 -o wild.run
 prove wild
 
 say "the verifier replays the drawn segments, and the step that diverges"
@@ -73,20 +67,21 @@ post tame 0.1
 op=$(/usr/bin/python3 -c 'import json
 lines = [json.loads(line) for line in open("tame.program.jsonl")]
 print(next(line["v"] for line in lines if any("exp" in step for step in line.get("do", []))))')
-expect 1 dgx-train tame.json --data data.h5 -o tame.run --drill "step=33,op=$op,element=0,bit=30"
+diverges dgx-train tame.json --data data.h5 -o tame.run --drill "step=33,op=$op,element=0,bit=30"
 prove tame
-expect 1 dgx-verify tame.json tame.proof.json --from tame.opened --data data.h5 --beacon tame.beacon.json --key verifier.pem -o tame.verdict.json
+dgx-verify tame.json tame.proof.json --from tame.opened --data data.h5 --beacon tame.beacon.json --key verifier.pem -o tame.verdict.json \
+  --expect refuted
 log tame.verdict.json
-dgx-bisect open tame.json tame.proof.json --verdict tame.verdict.json --from tame.opened --data data.h5 --key verifier.pem -o dispute.jsonl
+dgx-bisect open tame.json tame.proof.json --verdict tame.verdict.json --from tame.opened --key verifier.pem -o dispute.jsonl
 play="dgx-bisect play tame.json dispute.jsonl --data data.h5 --timeout 10m -q"
 $play --from tame.run --drill --key solver.pem >solver.play &
 $play --from tame.opened --key verifier.pem >verifier.play
 wait $!
 dgx-bisect show dispute.jsonl --expect falls
 log dispute.jsonl
-expect 1 dgx-referee dispute.jsonl --key verifier.pem -o ruling.json
+dgx-referee dispute.jsonl --key verifier.pem -o ruling.json --expect falls
 
 say "settled: the first solver is paid for the steps made, the second lost the bond"
 dgx-settle run ledger.jsonl --until-settled --wait --key operator.pem -q
-dgx-settle status ledger.jsonl
+dgx-settle status ledger.jsonl --trust .
 dgx-settle check ledger.jsonl -q

@@ -132,6 +132,7 @@ struct Open {
     command.isa(options.isa);
     command.only_with({"--beacon"}, {"--against"});
     command.only_with({"--part"}, {"--chunk"});
+    command.not_with({"--data", "--notes", "--isa"}, {"--verdict", "--chunk", "--initial", "--final"});
     command.about("A challenge that a replay does not bear out is refused; --force makes it anyway.");
   }
 

@@ -24,7 +24,7 @@ struct Referee {
     command.output(options.output, "RULING.json", cli::Need::kOptional, "the signed ruling");
     expected.declare(command, {"falls", "stands"});
     command.exactly_one({"--key", "--check"});
-    command.not_with({"--output", "--passphrase-file"}, {"--check"});
+    command.not_with({"--output"}, {"--check"});
     command.at_most_one({"--expect", "--check"});
   }
 

@@ -160,7 +160,7 @@ struct Train {
     command.writes({"--predictions"});
     command.only_with({"--step", "--predictions", "--ema"}, {"--evaluate"});
     command.not_with({"--validate", "--every", "--init", "--device", "--until", "--max-time", "--keep",
-                      "--profile-ops", "--drill"},
+                      "--wait", "--profile-ops", "--drill"},
                      {"--evaluate"});
   }
 

@@ -162,11 +162,13 @@ struct Verify {
     command.output(options.output, "VERDICT.json|SHARD.json", cli::Need::kOptional,
                    "the verdict, with VERDICT.rows.jsonl next to it; or the shard");
     command.only_with({"--work-key"}, {"--shard"});
+    command.not_with({"--data", "--work-key", "--device", "--isa", "--output"}, {"--plan"});
   }
 
   Result<cli::Verdict> run(cli::Out& out) const {
     if (profile) return usage_error("--profile belongs to native tasks, which are not in this version");
     DGX_CHECK(jobs::check_max_miss(max_miss));
+    DGX_CHECK(check_beacon());
     jobs::VerifyOptions all = options;
     DGX_CHECK(jobs::complete(all, plan ? jobs::VerifyNeeds::kPlan : jobs::VerifyNeeds::kReplay));
     if (plan) return run_plan(out, all);
@@ -176,6 +178,15 @@ struct Verify {
     if (options.shard) return run_shard(out, all);
     DGX_TRY(const jobs::VerifyResult result, jobs::verify(all, out.job()));
     return print_verdict(out, result, expected, max_miss);
+  }
+
+  /// Refuses a beacon that neither draws the segments nor says who verifies.
+  [[nodiscard]] Status check_beacon() const {
+    const bool drawn = !options.choice.segments && !options.choice.all;
+    if (!options.beacon || options.key.path.empty() || drawn) return {};
+    return usage_error(
+        fmt::format("--beacon has no effect with {}", options.choice.all ? "--all" : "--segments"),
+        "leave out --beacon");
   }
 
   Result<cli::Verdict> run_plan(cli::Out& out, const jobs::VerifyOptions& all) const {

@@ -122,8 +122,8 @@ Command& Command::key(std::string& path, std::optional<std::string>& passphrase_
   rows_.back().default_text.clear();
   if (required) rows_.back().variable = "DGX_KEY";
   may_be_key(path);
-  return option("--passphrase-file", "FILE", passphrase_file,
-                "file whose first line is the key's passphrase");
+  option("--passphrase-file", "FILE", passphrase_file, "file whose first line is the key's passphrase");
+  return only_with({"--passphrase-file"}, {"--key"});
 }
 
 Command& Command::may_be_key(const std::string& path) {

@@ -80,21 +80,30 @@ Status store(const Command& command, OptionRow& row, const std::vector<std::stri
   return {};
 }
 
-/// Those of the options that were given.
-std::vector<std::string> given_of(const Command& command, const std::vector<std::string>& names) {
+/// Those of the options for which `holds`.
+template <class Holds>
+std::vector<std::string> those_of(const Command& command, const std::vector<std::string>& names,
+                                  const Holds& holds) {
   std::vector<std::string> out;
   std::copy_if(names.begin(), names.end(), std::back_inserter(out), [&](const std::string& name) {
     const OptionRow* const row = command.find(name);
-    return row != nullptr && row->given;
+    return row != nullptr && holds(*row);
   });
   return out;
+}
+
+/// Those of the options that were given.
+std::vector<std::string> given_of(const Command& command, const std::vector<std::string>& names) {
+  return those_of(command, names, [](const OptionRow& row) { return row.given; });
 }
 
 /// Refuses options that would have no effect.
 Status check_rules(const Command& command) {
   for (const Command::Rule& rule : command.rules()) {
     const auto options = given_of(command, rule.options);
-    const auto modes = given_of(command, rule.modes);
+    const auto modes = those_of(command, rule.modes, [&](const OptionRow& row) {
+      return row.given || (rule.wanted && row.by_environment);
+    });
     if (options.empty() || modes.empty() != rule.wanted) continue;
     if (!rule.wanted)
       return usage_error(fmt::format("{} has no effect with {}", options.front(), modes.front()),

@@ -11,6 +11,7 @@ from refusals import USAGE, call, check, tasks
 
 TRAIN = ["dgx-train", "t", "--data", "d"]
 VERIFY = ["dgx-verify", "t", "p", "--from", "r", "--data", "d", "--key", "k", "-o", "v"]
+PLAN = ["dgx-verify", "t", "p", "--beacon", "b", "--plan"]
 BEACON = ["dgx-verify", "beacon", "t", "--key", "k", "-o", "c"]
 REVEAL = ["dgx-verify", "beacon", "c", "--reveal", "p", "--task", "t", "--key", "k"]
 OPEN = ["dgx-prove", "open", "t", "p", "--beacon", "b", "--run", "r", "-o", "s"]
@@ -30,7 +31,12 @@ WITHOUT = (
     ([*CHALLENGE, "--segment", "1"], {"--part": "1"}, "--chunk"),
     (PACK, {"--seed": "1"}, "--shuffle or --split"),
     (["dgx-profile", "t", "--data", "d", "--against", "p"], {"--output": "o"}, "--key"),
-    (["dgx-settle", "head", "l"], {"--output": "o", "--note": None}, "--key"),
+    (["dgx-settle", "head", "l"], {"--output": "o", "--note": None},"o", "--passphrase-file": "p"}, "--key"),
+    (["dgx-referee", "d", "--check", "r"], {"--passphrase-file": "p"}, "--key"),
+    ([*PLAN], {"--passphrase-file": "p"}, "--key"),
+    (["dgx-verify", "t", "p", "--from", "r", "--data", "d", "--beacon", "b", "--shard", "0/1", "-o", "s"], {"--passphrase-file": "p"}, "--key"),
+    ([*OPEN], {"--passphrase-file": "p"}, "--key"),
+    (["dgx-profile", "t", "--data", "d", "--against", "p"], {"--passphrase-file": "p"}, "--key"),
     (["dgx-settle", "head", "l", "--key", "k"], {"--old": "1"}, "--note"),
     (["dgx-settle", "check", "l"], {"--saw": "s"}, "--cosigned"),
     (["dgx-settle", "check", "l"], {"--cosigned": "n", "--quorum": "1"}, "--witness"),
@@ -39,12 +45,18 @@ WITHOUT = (
     (["dgx-settle", "cosign", "n", "--operator", "o", "--seen", "s", "--key", "k"], {"--ledger": "l"}, "--saw"),
 )
 WITH = (
-    (EVALUATE, {"--validate": "t", "--every": "1", "--init": "i", "--device": "cpu", "--until": "1", "--max-time": "1h", "--keep": "last", "--profile-ops": None,
+    (PLAN, {"--data": "d", "--device": "cpu", "--isa": "scalar", "--output": "o"}, "--plan"),
+    ([*PLAN, "--shard", "0/1"], {"--work-key": "w"}, "--plan"),
+    ([*CHALLENGE, "--verdict", "v"], {"--data": "d", "--notes": "n", "--isa": "scalar"}, "--verdict"),
+    ([*CHALLENGE, "--segment", "1", "--chunk", "loss"], {"--data": "d", "--notes": "n", "--isa": "scalar"}, "--chunk"),
+    ([*CHALLENGE, "--initial"], {"--data": "d", "--notes": "n", "--isa": "scalar"}, "--initial"),
+    ([*CHALLENGE, "--final"], {"--data": "d", "--notes": "n", "--isa": "scalar"}, "--final"),
+    (EVALUATE, {"--validate": "t", "--every": "1", "--init": "i", "--device": "cpu", "--until": "1", "--max-time": "1h", "--keep": "last", "--wait": None, "--profile-ops": None,
                 "--drill": "segment=1,lazy"}, "--evaluate"),
     ([*MOVE, "--concede"], {"--store": "s", "--location": "l", "--rows": "r"}, "--concede"),
     (["dgx-bisect", "show", "d", "--json"], {"--program": "p"}, "--json"),
     (["dgx-inspect", "plot", "r", "-o", "p.svg"], {"--columns": "40"}, "--output"),
-    (["dgx-referee", "d", "--check", "r"], {"--output": "o", "--passphrase-file": "p"}, "--check"),
+    (["dgx-referee", "d", "--check", "r"], {"--output": "o"}, "--check"),
     ([*PACK, "--normalise"], {"--shift": "1"}, "--normalise"),
     ([*PACK, "--like", "l"], {"--shift": "1"}, "--like"),
     (["dgx-profile", "t", "--data", "d", "--key", "k", "--against", "p"], {"--steps": "1", "--segments": "1"}, "--against"),
@@ -52,6 +64,8 @@ WITH = (
 )
 # Those that depend on what a value says, and the message.
 VALUES = (
+    ([*VERIFY, "--beacon", "b", "--all"], "--beacon has no effect with --all"),
+    ([*VERIFY, "--beacon", "b", "--segments", "1"], "--beacon has no effect with --segments"),
     (["dgx-settle", "make", "deposit", "--key", "k", "--about", "s"], "--about is not for deposit"),
     (["dgx-settle", "make", "withdrawal", "--key", "k", "--about", "s"], "--about is not for withdrawal"),
     (["dgx-settle", "make", "assign", "t", "--key", "k", "--ledger", "l"], "--ledger is only for deposit and withdrawal"),
