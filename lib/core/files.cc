@@ -231,7 +231,10 @@ Error errno_error(const std::string& path, std::string_view doing) {
 }
 
 Result<std::string> read_file(const std::string& path, std::size_t max_bytes) {
-  if (path == "-") return read_all(STDIN_FILENO, "standard input", max_bytes);
+  if (path == "-") {
+    note_input(STDIN_FILENO);
+    return read_all(STDIN_FILENO, "standard input", max_bytes);
+  }
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file.valid()) return input_error(path);
   note_input(file.get());

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import time
 
-from refusals import BIN, CANNOT_CREATE, DONE, MISSING, USAGE, call, check, read, refused, run_tests, write
+from refusals import BIN, CANNOT_CREATE, DONE, MISSING, USAGE, call, check, read, refused, run_tests, train, write
 
 # Calls none of whose inputs exist, the option of an output, the output's name, and the files that are written next to it.
 CALLS = (
@@ -145,6 +145,23 @@ def test_found_inputs_are_kept():
         refused(CANNOT_CREATE, "already exists", *words)
         done = call(*words, "--force")
         check(done.returncode == DONE, f"{' '.join(words)} --force: exit {done.returncode}: {done.stderr}")
+    # What a file beside the output is made of, what comes by standard input, and what the run itself would write.
+    submit = ["dgx-submit", "--data", "small.h5", "--model", "mlp:144-10", "--loss", "cross-entropy", "--optimizer", "sgd:lr=1", "--batch", "8", "--steps", "4", "--force"]
+    write("policy.json", b"{}")
+    done = call("dgx-settle", "init", "n.eval.jsonl", "--policy", "policy.json", "--key", "stranger.pem")
+    check(done.returncode == DONE, f"init: {done.stderr}")
+    shutil.copy("stranger.pem", "n.program.jsonl")
+    for words in (["--ledger", "n.eval.jsonl", "--key", "stranger.pem"], ["--key", "n.program.jsonl"]):
+        refused(USAGE, kept, *submit, *words, "-o", "n.json")
+    refused(USAGE, kept, "dgx-settle", "append", "n.eval.jsonl", "none.json", "--key", "stranger.pem", "--force", "-o", "n.eval.receipts.jsonl")
+    with open("policy.json", "rb") as file:
+        refused(USAGE, kept, "dgx-key", "sign", "-", "--key", "stranger.pem", "--force", "-o", "policy.json", stdin=file)
+    os.mkdir("own")
+    shutil.copy("small.h5", "own/best.h5")
+    refused(USAGE, kept, *train("own", "--validate", "small.h5", data="own/best.h5"))
+    shutil.rmtree("own")
+    for name in ("policy.json", "n.eval.jsonl", "n.eval.receipts.jsonl", "n.program.jsonl"):
+        os.remove(name)
     shutil.rmtree("all")
     os.remove("challenger.pem")
     os.remove("challenger.pub.pem")

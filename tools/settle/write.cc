@@ -134,6 +134,7 @@ struct Append {
     request.file = ledger_of(writer.file, out);
     request.threads = out.common().threads;
     // Before the ledger is touched: a completed append must not fail afterwards.
+    jobs::note_ledger(request.file);
     DGX_TRY(Output receipts, out.claim(receipts_path.value_or("-")));
     DGX_CHECK(warn_of_lag(out, request));
     const auto on_refusal = keep_going ? jobs::OnRefusal::kKeepGoing : jobs::OnRefusal::kAppendNone;

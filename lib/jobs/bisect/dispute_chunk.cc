@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "dgx/core/files.h"
 #include "dgx/manifest/opening.h"
 #include "dgx/merkle/digests.h"
 #include "dgx/merkle/openings.h"
@@ -21,13 +20,16 @@ ByteView part_of(ByteView bytes, std::uint64_t part) {
   return bytes.subspan(at, std::min(merkle::kTensorPartBytes, bytes.size() - at));
 }
 
-Status put(const std::string& folder, const Digest& defender, const std::string& location, ByteView bytes) {
+/// Puts a chunk into a store. If it is there already, as after a call that was killed, it stays.
+Status put(const std::string& folder, const Digest& defender, const std::string& location, ByteView bytes,
+           Clobber clobber) {
   if (!manifest::is_location(location))
     return usage_error("--location: is not a path below the store's folder");
   const Store store{folder};
   DGX_CHECK(store.make_folders(defender, location));
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  return write_file(store.at(defender, location), text, Clobber::kReplace);
+  return write_file(store.at(defender, location), text,
+                    clobber == Clobber::kForce ? clobber : Clobber::kKeepSame);
 }
 
 }  // namespace
@@ -52,7 +54,8 @@ Result<manifest::ChunkReference> chunk_reference(const program::Program& program
 }
 
 Result<protocol::Message> answer_chunk(const protocol::Game& game, const State& state,
-                                       const std::string& location, const std::optional<std::string>& store) {
+                                       const std::string& location, const std::optional<std::string>& store,
+                                       Clobber clobber) {
   const manifest::ChunkReference& wanted = *game.dispute().challenge.body.chunk;
   DGX_TRY(const kernels::Primitive line,
           program::parse_line(wanted.line.text, kernels::ValueIndex(wanted.line.index)));
@@ -69,7 +72,7 @@ Result<protocol::Message> answer_chunk(const protocol::Game& game, const State& 
   const auto part = static_cast<std::uint64_t>(wanted.part);
   if (part >= parts.size())
     return malformed(fmt::format("the committed entry {} has no part {}", name, part));
-  if (store) DGX_CHECK(put(*store, game.dispute().defender(), location, part_of(bytes, part)));
+  if (store) DGX_CHECK(put(*store, game.dispute().defender(), location, part_of(bytes, part), clobber));
   protocol::ChunkPost out;
   DGX_TRY(out.entry, merkle::open_entry(entries, name));
   DGX_TRY(out.path, merkle::inclusion_path(parts, part));

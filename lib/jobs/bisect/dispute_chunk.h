@@ -4,6 +4,7 @@
 #include <string>
 
 #include "bisect/dispute_files.h"
+#include "dgx/core/files.h"
 #include "dgx/protocol/game.h"
 
 namespace dgx::jobs {
@@ -13,9 +14,10 @@ namespace dgx::jobs {
 [[nodiscard]] Result<manifest::ChunkReference> chunk_reference(const program::Program& program,
                                                                const std::string& name, std::int64_t part);
 /// The answer to such a demand, from the committed state: the part's root, and the location of its bytes,
-/// which are written there if there is a store.
+/// which are written there if there is a store. kCannotCreate if other bytes lie there, unless forced.
 [[nodiscard]] Result<protocol::Message> answer_chunk(const protocol::Game& game, const State& state,
                                                      const std::string& location,
-                                                     const std::optional<std::string>& store);
+                                                     const std::optional<std::string>& store,
+                                                     Clobber clobber);
 
 }  // namespace dgx::jobs

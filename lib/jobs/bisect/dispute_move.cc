@@ -98,12 +98,13 @@ Status check_bound(const Game& game, SegmentReplay& party, const MoveOptions& op
   return Error{ErrorCode::kInconclusive, why, hint_for(game, options)};
 }
 
-Result<protocol::Message> answer_demand(const Game& game, ReplaySource& source, const MoveOptions& options) {
+Result<protocol::Message> answer_demand(const Game& game, ReplaySource& source, const MoveOptions& options,
+                                        const JobContext& context) {
   if (!options.location && !options.store)
     return usage_error("a chunk is demanded", "--store DIR puts it where the operator fetches it");
   const std::string location = options.location.value_or("chunk-" + game.dispute().challenge.id.brief());
   DGX_TRY(const State* const state, source.start());
-  DGX_TRY(auto answer, answer_chunk(game, *state, location, options.store));
+  DGX_TRY(auto answer, answer_chunk(game, *state, location, options.store, context.clobber));
   return protocol::Message(std::move(answer));
 }
 
@@ -125,7 +126,7 @@ Result<std::optional<protocol::Message>> next_of(const TaskFiles& files, const G
   ReplaySource source(files, options.data, context);
   source.start_from(options.from, challenge.segment, challenge.start.digest);
   if (game.stage<protocol::ShowChunk>()) {
-    DGX_TRY(auto answer, answer_demand(game, source, options));
+    DGX_TRY(auto answer, answer_demand(game, source, options, context));
     return std::optional<protocol::Message>(std::move(answer));
   }
   std::optional<Drill> drill;

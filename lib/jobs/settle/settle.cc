@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "dgx/core/inputs.h"
 #include "dgx/crypto/random.h"
 #include "settle/opening_store.h"
 #include "settle/read_ledger.h"
@@ -242,6 +243,11 @@ Result<LedgerSummary> existing_ledger(const LedgerWriter& writer, const manifest
 }
 
 }  // namespace
+
+void note_ledger(const LedgerFile& file) {
+  note_input(file.path);
+  note_input(ledger::receipts_path(file.path));
+}
 
 Result<LedgerSummary> init_ledger(const LedgerWriter& writer, const std::string& policy_path) {
   DGX_TRY(const manifest::Policy policy, read_policy(policy_path));

@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "dgx/core/files.h"
+#include "dgx/core/inputs.h"
 #include "dgx/manifest/statement.h"
 
 namespace dgx::jobs {
@@ -18,6 +19,7 @@ Result<std::string> first_line(const std::string& path) {
   std::string text(manifest::kMaxEnvelopeBytes + 1, '\0');
   std::ifstream file(path, std::ios::binary);
   if (!file) return errno_error(path, "open");
+  note_input(path);
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<std::size_t>(file.gcount()));
   if (file.bad()) return errno_error(path, "read");

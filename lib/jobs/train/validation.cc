@@ -1,6 +1,7 @@
 #include "train/validation.h"
 
 #include "dgx/bundle/state.h"
+#include "dgx/core/inputs.h"
 
 namespace dgx::jobs {
 
@@ -9,6 +10,10 @@ Result<std::unique_ptr<Validation>> Validation::open(const TrainOptions& options
   if (options.every && *options.every < 1) return usage_error("--every must be at least 1");
   if (options.every && !options.validate) return usage_error("--every needs --validate");
   if (!options.validate) return std::unique_ptr<Validation>();
+  if (options.init) note_input(*options.init);  // is read later
+  if (is_input(best_path(options.run)))
+    return usage_error(best_path(options.run) + ": is a file that the command reads, and is not replaced",
+                       "name another folder for the run");
   auto out = std::unique_ptr<Validation>(new Validation(options, files, context));
   DGX_TRY(out->evaluation_, Evaluation::open(files, *options.validate, context.threads));
   return out;

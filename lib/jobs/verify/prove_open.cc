@@ -154,11 +154,23 @@ Result<OpenSampleResult> fill(const OpenSampleOptions& options, const std::strin
     if (checked.error().code != ErrorCode::kMissing)
       return Error{ErrorCode::kCannotCreate, folder + ": holds something else", "use --force to replace it"};
   }
-  DGX_TRY(AtomicFile target,
-          AtomicFile::create(fmt::format("{}/{}", folder, kOpenedSample), Clobber::kReplace));
+  // Without --force, a file that is there is the beginning of this opening.
+  const Clobber clobber = context.clobber == Clobber::kForce ? Clobber::kForce : Clobber::kReplace;
+  DGX_TRY(AtomicFile target, AtomicFile::create(fmt::format("{}/{}", folder, kOpenedSample), clobber));
   DGX_CHECK(write_file(fmt::format("{}/{}", folder, kOpenedStates), manifest::encode_states(proof.states),
-                       Clobber::kReplace));
+                       clobber));
   return sample(options, std::move(target), proved, draw, context);
+}
+
+/// Writes the final state to its place in a store. One that is there already, as after a call that was
+/// killed, stays.
+Status put_final(const std::string& path, const bundle::StoredState& last, const JobContext& context) {
+  if (context.clobber == Clobber::kRefuse && exists(path)) {
+    const auto found = bundle::read_state(path, bundle::Check::kDigests, {context.threads});
+    if (found.ok() && found->digests.state == last.digests.state) return {};
+    return Error{ErrorCode::kCannotCreate, path + ": holds something else", "use --force to replace it"};
+  }
+  return bundle::write_state(path, last.state, last.digests, context.clobber, {context.threads});
 }
 
 /// The sample itself, which needs no signature.
@@ -208,8 +220,7 @@ Result<DeliverResult> deliver(const DeliverOptions& options, const JobContext& c
   DGX_CHECK(store.make_folders(proof.key_id, location));
   DGX_TRY(const auto last,
           proved.run.state(proved.run.index().segments(), bundle::Check::kDigests, {context.threads}));
-  DGX_CHECK(bundle::write_state(store.at(proof.key_id, location), last.state, last.digests, Clobber::kReplace,
-                                {context.threads}));
+  DGX_CHECK(put_final(store.at(proof.key_id, location), last, context));
   DGX_TRY(
       const auto sealed,
       manifest::seal(manifest::Delivery{proof.body.task, proof.id, proof.body.final_state, location}, key));

@@ -69,6 +69,9 @@ struct LedgerWriter {
 /// (manifest::parse_policy_file) as first entry. kCannotCreate if the ledger exists; with skip_existing only
 /// if it has another policy or operator, else its summary, which says `existed`.
 [[nodiscard]] Result<LedgerSummary> init_ledger(const LedgerWriter& writer, const std::string& policy_path);
+/// Notes both files of a ledger as inputs (core/inputs.h), for an output that is claimed before they are
+/// read.
+void note_ledger(const LedgerFile& file);
 /// A statement to make: its fields are those that follow from task and statement, then `settings`.
 struct MakeStatement {
   std::string kind;                       ///< one of makeable_kinds()
@@ -243,7 +246,8 @@ struct ConsistencyProof {
   manifest::RootReference to;
   std::vector<Digest> path;
 };
-/// Proves that a statement (its id, or its file) is in the tree of the first `size` entries, or of all.
+/// Proves that a statement (its id, eight digits of it or more, or its file) is in the tree of the first
+/// `size` entries, or of all.
 [[nodiscard]] Result<InclusionProof> prove_statement(const LedgerFile& file, const std::string& statement,
                                                      std::optional<std::int64_t> size);
 /// Proves that the tree of the first `to` entries, or of all, begins with the first `from` entries.
