@@ -251,6 +251,9 @@ Status check_tree_head(const Log& log, const Signed<Body>& statement) {
 
 Result<Scan> scan(const std::string& path, const Reading& reading) {
   if (!exists(path)) return Error{ErrorCode::kMissing, fmt::format("{}: no such ledger", path), {}};
+  if (!exists(receipts_path(path)))
+    return Error{ErrorCode::kMissing, fmt::format("{}: does not exist", receipts_path(path)),
+                 "a ledger is two files, which belong together"};
   if (reading.checked) {
     auto out = Scanner(path, reading, &*reading.checked).run();
     if (out.ok()) return out;

@@ -31,7 +31,7 @@ WITHOUT = (
     ([*CHALLENGE, "--segment", "1"], {"--part": "1"}, "--chunk"),
     (PACK, {"--seed": "1"}, "--shuffle or --split"),
     (["dgx-profile", "t", "--data", "d", "--against", "p"], {"--output": "o"}, "--key"),
-    (["dgx-settle", "head", "l"], {"--output": "o", "--note": None},"o", "--passphrase-file": "p"}, "--key"),
+    (["dgx-settle", "head", "l"], {"--output": "o", "--note": None, "--passphrase-file": "p"}, "--key"),
     (["dgx-referee", "d", "--check", "r"], {"--passphrase-file": "p"}, "--key"),
     ([*PLAN], {"--passphrase-file": "p"}, "--key"),
     (["dgx-verify", "t", "p", "--from", "r", "--data", "d", "--beacon", "b", "--shard", "0/1", "-o", "s"], {"--passphrase-file": "p"}, "--key"),

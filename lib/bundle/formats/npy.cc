@@ -142,6 +142,8 @@ constexpr std::size_t kMaxHeader = 65536;
 
 /// The beginning and end of the dictionary in `content`, the file's first bytes: 12 + kMaxHeader, or all.
 Result<std::pair<std::size_t, std::size_t>> header_range(std::string_view content) {
+  if (content.starts_with("PK\x03\x04"))
+    return malformed("is a ZIP archive, not an NPY file", "dgx-pack npz takes what numpy.savez writes");
   if (!content.starts_with("\x93NUMPY") || content.size() < 10)
     return malformed("byte 0: is not an NPY file");
   const int version = content[6];

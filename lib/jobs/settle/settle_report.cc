@@ -11,12 +11,29 @@ namespace {
 
 using manifest::RootReference;
 
-/// Digits with which a prefix of a task's id may stand for it.
+/// Digits with which a prefix of an id may stand for it.
 constexpr std::size_t kLeastDigits = 8;
 
 bool is_hex(std::string_view text) {
   return std::all_of(text.begin(), text.end(),
                      [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
+}
+
+/// The index of the entry that `name` means: its statement's id, kLeastDigits of it or more, or its file.
+Result<std::size_t> entry_named(const std::string& path, const ledger::Log& log, const std::string& name) {
+  std::string prefix = name;
+  if (!is_hex(name) || name.size() < kLeastDigits) {
+    DGX_TRY(const auto statement, manifest::read_any(name));
+    prefix = statement.id.hex();
+  }
+  std::optional<std::size_t> found;
+  for (std::size_t i = 0; i < log.entries.size(); ++i) {
+    if (!log.entries[i].id.hex().starts_with(prefix)) continue;
+    if (found) return usage_error(fmt::format("statement {}: more than one id begins with it", name));
+    found = i;
+  }
+  if (found) return *found;
+  return usage_error(fmt::format("{}: statement {} is not in the ledger", path, prefix.substr(0, 12)));
 }
 
 /// The claim that a signed head, or a receipt, makes about its ledger.
@@ -178,15 +195,13 @@ Result<InclusionProof> prove_statement(const LedgerFile& file, const std::string
                                        std::optional<std::int64_t> size) {
   DGX_TRY(const ledger::Log log, read_ledger(file));
   DGX_TRY(const LedgerSummary summary, summarize(file, log));
-  DGX_TRY(const Digest id, statement_named(statement));
-  const std::optional<std::size_t> index = log.find(id);
-  if (!index) return usage_error(fmt::format("{}: statement {} is not in the ledger", file.path, id.brief()));
+  DGX_TRY(const std::size_t index, entry_named(file.path, log, statement));
   DGX_TRY(const std::size_t count, size_or_all(log, size));
-  DGX_TRY(std::vector<Digest> path, ledger::prove_inclusion(log, *index, count));
+  DGX_TRY(std::vector<Digest> path, ledger::prove_inclusion(log, index, count));
   return InclusionProof{summary.ledger,
-                        id,
-                        static_cast<std::int64_t>(*index),
-                        log.entries[*index].milliseconds,
+                        log.entries[index].id,
+                        static_cast<std::int64_t>(index),
+                        log.entries[index].milliseconds,
                         log.head(count),
                         std::move(path)};
 }
