@@ -9,12 +9,14 @@ every refusal with its words, which are in pt2_refusals.txt (--accept writes tha
 import argparse
 import json
 import os
+import pathlib
 import re
 import shutil
 import struct
 import subprocess
 import sys
 import tempfile
+import zipfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "support"))
 import needs  # noqa: E402
@@ -232,6 +234,76 @@ def described(buyer):
     assert not buyer.submit("cnn.pt2", "trained", "--eval-model", "cnn_eval.pt2").stderr
 
 
+def other_weights(script, path):
+    """Writes the same TorchScript program with other weights: the highest byte of each tensor's last number is another."""
+    with zipfile.ZipFile(script) as old, zipfile.ZipFile(path, "w") as new:
+        for entry in old.infolist():
+            content = bytearray(old.read(entry))
+            if "/data/" in entry.filename:
+                content[-1] ^= 0x80
+            new.writestr(entry.filename, bytes(content))
+
+
+def skip_existing(buyer):
+    """A task of a model file is handed back if the file in that place still gives it, and only then."""
+    net, y = relu_net()
+    net.save("first.pt2", y)
+    net.files[f"data/weights/{net.lists['weights']['fc2.bias']['path_name']}"] = uniform((10,), 2).tobytes()
+    net.save("weights.pt2", y)
+    shutil.copy(os.path.join(buyer.models, "relu.pt"), "first.pt")
+    other_weights("first.pt", "weights.pt")
+    net, y = relu_net()
+    net.save("network.pt2", net.call("relu", self=y))
+    shutil.copy(os.path.join(buyer.models, "gelu.pt"), "network.pt")
+    for form in ("pt2", "pt"):
+        model, task = f"net.{form}", f"skipped-{form}"
+        files = [f"{task}{ending}" for ending in (".json", ".program.jsonl", ".eval.jsonl", ".init.h5")]
+
+        def submit(*more, expect=0, model=model, task=task):
+            return buyer.submit(model, task, "--skip-existing", *more, expect=expect)
+
+        def content(files=files):
+            return [pathlib.Path(file).read_bytes() for file in files]
+
+        def refuses(words, **other):
+            done = submit(expect=73, **other)
+            assert f"{words}\n" in done.stderr and not done.stdout, done
+            assert content() == written, f"{words}: files have changed"
+
+        shutil.copy(f"first.{form}", model)
+        made, written = submit().stdout, content()
+        done = submit()
+        assert done.stdout == made and "stays as it is" in done.stderr and content() == written, done
+        for name, words in (("weights", "another --model or --init"), ("network", "another --model, --inputs or --input")):
+            shutil.copy(f"{name}.{form}", model)
+            refuses(words)
+        shutil.copy(f"first.{form}", model)
+        shutil.copy(model, f"renamed.{form}")
+        refuses("another --model", model=f"renamed.{form}")
+        # What a crash leaves has no task yet; weights of another call are not taken over.
+        os.rename(files[0], "away.json")
+        before = os.stat(files[3]).st_ino
+        assert submit().stdout == made and content() == written and os.stat(files[3]).st_ino == before
+        os.remove(files[3])
+        done = submit(expect=73)
+        assert f"is there already, but not {files[3]}" in done.stderr, done
+        buyer.submit(f"weights.{form}", "others", "--force")
+        shutil.copy("others.init.h5", files[3])
+        done = submit(expect=73)
+        assert f"{files[3]} is another" in done.stderr, done
+        os.remove(files[0])
+        done = submit(expect=73)
+        assert f"{files[3]}: already exists" in done.stderr and not os.path.exists(files[0]), done
+    net, y = cnn(True)
+    net.save("skipped_cnn.pt2", y)
+    net, y = cnn(False)
+    net.save("skipped_eval.pt2", y)
+    buyer.submit("skipped_cnn.pt2", "skipped-cnn", "--eval-model", "skipped_eval.pt2")
+    assert "stays" in buyer.submit("skipped_cnn.pt2", "skipped-cnn", "--eval-model", "skipped_eval.pt2", "--skip-existing").stderr
+    done = buyer.submit("skipped_cnn.pt2", "skipped-cnn", "--skip-existing", expect=73)
+    assert "another --model or --eval-model" in done.stderr, done
+
+
 def nothing_else(buyer):
     """Of the archive's own folder only the archive is opened, and nothing is made there, also by a call that makes files where it may run."""
     if not shutil.which("strace"):
@@ -274,6 +346,7 @@ def main():
         no_gradient(buyer)
         refused(buyer, options.accept)
         described(buyer)
+        skip_existing(buyer)
         nothing_else(buyer)
         os.chdir("/")
 
