@@ -4,8 +4,10 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <utility>
 
+#include "cpu/entry_digests.h"
 #include "cpu/inputs.h"
 #include "cpu/machine.h"
 #include "dgx/core/bulk.h"
@@ -54,11 +56,8 @@ struct ExactExecutor::Impl {
     ValueIndex input{};
     std::optional<ValueIndex> next;
     Tensor current;
-    Tensor spare;                       ///< empty unless a plan writes the next value to a buffer of its own
-    Layout layout = Layout::kRows;      ///< layout of `current`, while the state is packed
-    std::optional<Digest> digest = {};  ///< of a constant entry's number, once it has been computed
-
-    [[nodiscard]] bool is_constant() const { return next == input; }
+    Tensor spare;                   ///< empty unless a plan writes the next value to a buffer of its own
+    Layout layout = Layout::kRows;  ///< layout of `current`, while the state is packed
   };
   struct BatchField {
     ValueIndex value{};
@@ -74,6 +73,7 @@ struct ExactExecutor::Impl {
   std::unique_ptr<Machine> fused;
   std::unique_ptr<Machine> every_value;  // a plan of every value, made when first asked for
   std::vector<EntrySlot> entries;
+  EntryDigests known;  ///< one for each of `entries`
   std::vector<BatchField> batch;
   std::vector<std::pair<ValueIndex, Tensor>> scheduled;
   std::vector<std::pair<ValueIndex, Tensor>> constants;
@@ -88,7 +88,7 @@ struct ExactExecutor::Impl {
   std::vector<float> watched;
 
   Status prepare();
-  void set_entry(EntrySlot& entry, const Tensor& tensor) const;
+  void set_entry(std::size_t e, const Tensor& tensor);
   Status add_input(ValueIndex v);
   Status add_batch_field(ValueIndex v);
   void connect(Machine& machine);
@@ -103,7 +103,7 @@ struct ExactExecutor::Impl {
   [[nodiscard]] Status gather_error() const;
   [[nodiscard]] bool gather_coming(const std::vector<std::int64_t>& coming);
   void finish_step(const Machine& machine);
-  [[nodiscard]] Result<merkle::StateDigests> all_digests(std::span<const Digest> others) const;
+  [[nodiscard]] Result<merkle::StateDigests> digests(int threads);
   Status check_finite(const Machine& machine) const;
   Status step();
   Status run_every_value(const std::optional<Fault>& fault, const program::ValueVisitor& visit);
@@ -138,7 +138,10 @@ Status ExactExecutor::Impl::prepare() {
     if (program->values[v].kind == Kind::kInput) DGX_CHECK(add_input(v));
   }
   std::sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
-  for (EntrySlot& entry : entries) entry.layout = fused->plan().layouts[entry.input];
+  for (EntrySlot& entry : entries) {
+    entry.layout = fused->plan().layouts[entry.input];
+    known.add(entry.name, entry.next == entry.input);
+  }
   pack_entries();
   connect(*fused);
   return {};
@@ -146,9 +149,10 @@ Status ExactExecutor::Impl::prepare() {
 
 /// Copies into the entry's own memory if it fits: with an exchange, the process would keep the freed buffers
 /// as holes of many sizes.
-void ExactExecutor::Impl::set_entry(EntrySlot& entry, const Tensor& tensor) const {
-  if (entry.digest && !std::ranges::equal(in_rows(entry, entry.current.view()).bytes(), tensor.bytes()))
-    entry.digest.reset();
+void ExactExecutor::Impl::set_entry(std::size_t e, const Tensor& tensor) {
+  EntrySlot& entry = entries[e];
+  if (known.knows(e) && !std::ranges::equal(in_rows(entry, entry.current.view()).bytes(), tensor.bytes()))
+    known.forget(e);
   if (entry.current.shape() != tensor.shape() || entry.current.dtype() != tensor.dtype()) {
     entry.current = tensor;
     return;
@@ -299,7 +303,7 @@ Status ExactExecutor::Impl::run_every_value(const std::optional<Fault>& fault,
   Machine& machine = *every_value;
   watched.clear();
   unpack_entries();
-  for (EntrySlot& entry : entries) entry.digest.reset();  // a fault may be in any value
+  known.forget_all();  // a fault may be in any value
   connect(machine);
   DGX_CHECK(prepare_step());
   const auto made = [&](ValueIndex v, std::span<std::uint8_t> bytes) -> Status {
@@ -343,7 +347,7 @@ Result<PendingState> StepExecutor::snapshot() {
 
 Status ExactExecutor::load(const State& state) {
   DGX_TRY(impl_->position, check_loadable(*impl_->program, state));
-  for (std::size_t e = 0; e < state.size(); ++e) impl_->set_entry(impl_->entries[e], state[e].tensor);
+  for (std::size_t e = 0; e < state.size(); ++e) impl_->set_entry(e, state[e].tensor);
   impl_->packed = false;
   impl_->watched.clear();
   return {};
@@ -423,36 +427,16 @@ Result<State> ExactExecutor::state() const {
   return state;
 }
 
-Result<merkle::StateDigests> ExactExecutor::digests(int threads) const {
-  std::vector<Tensor> in_rows;
-  std::vector<EntryView> views;
-  std::vector<Impl::EntrySlot*> hashed;
-  for (auto& entry : impl_->entries) {
-    if (entry.digest) continue;
-    const bool packed = impl_->packed && entry.layout != Layout::kRows;
-    if (packed) in_rows.push_back(impl_->in_rows(entry, entry.current.view()));
-    views.push_back({entry.name, packed ? in_rows.back().view() : entry.current.view()});
-    hashed.push_back(&entry);
-  }
-  DGX_TRY(merkle::StateDigests fresh, merkle::state_digests(views, threads));
-  if (views.size() < impl_->entries.size()) return impl_->all_digests(fresh.tensors);
-  for (std::size_t i = 0; i < hashed.size(); ++i) {
-    if (hashed[i]->is_constant()) hashed[i]->digest = fresh.tensors[i];
-  }
-  return fresh;
-}
+Result<merkle::StateDigests> ExactExecutor::digests(int threads) const { return impl_->digests(threads); }
 
-/// The digests of the state, given those of the entries whose digests are not known.
-Result<merkle::StateDigests> ExactExecutor::Impl::all_digests(std::span<const Digest> others) const {
-  merkle::StateDigests out;
-  std::vector<merkle::NamedDigest> named;
-  std::size_t next = 0;
-  for (const EntrySlot& entry : entries) {
-    out.tensors.push_back(entry.digest ? *entry.digest : others[next++]);
-    named.push_back({entry.name, out.tensors.back()});
-  }
-  DGX_TRY(out.state, merkle::state_digest(named));
-  return out;
+Result<merkle::StateDigests> ExactExecutor::Impl::digests(int threads) {
+  std::deque<Tensor> copies;  // of entries that lie in another order
+  const auto numbers = [&](std::size_t e) -> Result<TensorView> {
+    const EntrySlot& entry = entries[e];
+    if (!packed || entry.layout == Layout::kRows) return entry.current.view();
+    return copies.emplace_back(in_rows(entry, entry.current.view())).view();
+  };
+  return known.of_state(numbers, threads);
 }
 
 float ExactExecutor::loss() const {

@@ -87,7 +87,8 @@ class ExactExecutor final : public StepExecutor {
   [[nodiscard]] Status step() override;
   [[nodiscard]] std::int64_t position() const override;
   [[nodiscard]] Result<State> state() const override;
-  /// Copies only entries that lie in another order than a State's, to hash them.
+  /// Copies only entries that lie in another order than a State's, to hash them. A constant entry, whose next
+  /// value is its own input, is hashed once.
   [[nodiscard]] Result<merkle::StateDigests> digests(int threads) const override;
   [[nodiscard]] float loss() const override;
   [[nodiscard]] Status trace(const program::ValueVisitor& visit) override;
