@@ -4,8 +4,10 @@
 #include <array>
 #include <chrono>
 #include <cstring>
+#include <deque>
 #include <utility>
 
+#include "cpu/entry_digests.h"
 #include "cpu/inputs.h"
 #include "device/device_launches.h"
 #include "dgx/kernels/order.h"
@@ -35,6 +37,7 @@ struct DeviceExecutor::Impl {
   std::int64_t position = 0;
   float loss = 0;
   std::vector<float> watched;
+  EntryDigests known;  ///< one for each of the device's entries
   std::unique_ptr<ExactExecutor> on_cpu;
   struct Snapshot {
     void* on_device = nullptr;
@@ -61,7 +64,10 @@ struct DeviceExecutor::Impl {
   [[nodiscard]] Status check_results(const std::vector<std::int32_t>& results) const;
   [[nodiscard]] Status load(const State& state);
   [[nodiscard]] Status bring(const State& state);
+  [[nodiscard]] Status bring_entry(std::size_t e, const Tensor& tensor);
+  [[nodiscard]] Result<Tensor> entry(std::size_t e) const;
   [[nodiscard]] Result<State> state() const;
+  [[nodiscard]] Result<merkle::StateDigests> digests(int threads);
   [[nodiscard]] Status take_snapshot_memory();
   [[nodiscard]] State state_in(const std::uint8_t* snapshot) const;
   [[nodiscard]] Status on_cpu_instead(const std::function<Status(ExactExecutor&)>& take_step);
@@ -73,6 +79,7 @@ Status DeviceExecutor::Impl::prepare() {
   DGX_TRY(order, kernels::DataOrder::create(inputs.seed, samples_of(inputs), inputs.batch));
   DGX_TRY(plan, make_device_plan(program, inputs.watched));
   offsets = plan_device_memory(plan);
+  for (const DeviceEntry& entry : offsets.entries) known.add(entry.name, entry.next == entry.input);
   DGX_CHECK(take_memory());
   DGX_CHECK(upload_constants());
   work = make_device_step(plan, offsets, inputs.seed, memory);
@@ -198,8 +205,7 @@ Status DeviceExecutor::Impl::check_results(const std::vector<std::int32_t>& resu
   for (std::size_t e = 0; e < offsets.entries.size(); ++e) {
     if (results[e] == 0) continue;
     const DeviceEntry& entry = offsets.entries[e];
-    Tensor numbers(DType::kF32, at(entry.input).shape);
-    DGX_CHECK(device->download(numbers.bytes().data(), memory + entry.current, entry.size_bytes));
+    DGX_TRY(const Tensor numbers, this->entry(e));
     return not_finite(position, entry.name, first_not_finite(numbers.view()).value_or(0));
   }
   return {};
@@ -235,22 +241,49 @@ Status DeviceExecutor::Impl::load(const State& state) {
 /// Uploads all entries, and takes the loss from the one of that name.
 Status DeviceExecutor::Impl::bring(const State& state) {
   for (std::size_t e = 0; e < state.size(); ++e) {
-    DGX_CHECK(device->upload(memory + offsets.entries[e].current, state[e].tensor.bytes().data(),
-                             offsets.entries[e].size_bytes));
+    DGX_CHECK(bring_entry(e, state[e].tensor));
     if (state[e].name == "loss") loss = state[e].tensor.as<float>()[0];
   }
   watched.clear();
   return {};
 }
 
+/// Uploads an entry. A constant one that was hashed and has not changed stays known: to copy it back and
+/// compare costs less than to hash it.
+Status DeviceExecutor::Impl::bring_entry(std::size_t e, const Tensor& tensor) {
+  if (known.knows(e)) {
+    DGX_TRY(const Tensor there, entry(e));
+    if (std::ranges::equal(there.bytes(), tensor.bytes())) return {};
+    known.forget(e);
+  }
+  const DeviceEntry& to = offsets.entries[e];
+  return device->upload(memory + to.current, tensor.bytes().data(), to.size_bytes);
+}
+
+/// A copy of an entry's numbers.
+Result<Tensor> DeviceExecutor::Impl::entry(std::size_t e) const {
+  const DeviceEntry& from = offsets.entries[e];
+  Tensor numbers(at(from.input).dtype, at(from.input).shape);
+  DGX_CHECK(device->download(numbers.bytes().data(), memory + from.current, from.size_bytes));
+  return numbers;
+}
+
 Result<State> DeviceExecutor::Impl::state() const {
   State out;
-  for (const DeviceEntry& entry : offsets.entries) {
-    Tensor numbers(at(entry.input).dtype, at(entry.input).shape);
-    DGX_CHECK(device->download(numbers.bytes().data(), memory + entry.current, entry.size_bytes));
-    out.push_back({entry.name, std::move(numbers)});
+  for (std::size_t e = 0; e < offsets.entries.size(); ++e) {
+    DGX_TRY(Tensor numbers, entry(e));
+    out.push_back({offsets.entries[e].name, std::move(numbers)});
   }
   return out;
+}
+
+Result<merkle::StateDigests> DeviceExecutor::Impl::digests(int threads) {
+  std::deque<Tensor> copies;
+  const auto numbers = [&](std::size_t e) -> Result<TensorView> {
+    DGX_TRY(Tensor copy, entry(e));
+    return copies.emplace_back(std::move(copy)).view();
+  };
+  return known.of_state(numbers, threads);
 }
 
 /// Allocates memory for a snapshot, once. Leaves `kept` empty if the device does not have enough.
@@ -321,6 +354,7 @@ Status DeviceExecutor::step() {
 }
 std::int64_t DeviceExecutor::position() const { return impl_->position; }
 Result<State> DeviceExecutor::state() const { return impl_->state(); }
+Result<merkle::StateDigests> DeviceExecutor::digests(int threads) const { return impl_->digests(threads); }
 
 Result<PendingState> DeviceExecutor::snapshot() {
   DGX_CHECK(impl_->take_snapshot_memory());

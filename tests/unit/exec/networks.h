@@ -23,6 +23,7 @@ struct Network {
   std::int64_t batch = 4;
   std::int64_t samples = 23;
   DType x_dtype = DType::kU8;
+  std::vector<std::string> frozen = {};  ///< patterns of parameters
 
   [[nodiscard]] lowering::TrainingRecipe recipe() const {
     lowering::TrainingRecipe recipe;
@@ -34,6 +35,7 @@ struct Network {
     recipe.loss = loss;
     recipe.optimizer = *program::parse_optimizer_spec(optimizer);
     recipe.clip_norm = clip_norm;
+    recipe.update.frozen = frozen;
     return recipe;
   }
   [[nodiscard]] lowering::CapturedGraph graph(bool training) const {

@@ -28,6 +28,8 @@ class DeviceExecutor final : public StepExecutor {
   [[nodiscard]] Status step() override;
   [[nodiscard]] std::int64_t position() const override;
   [[nodiscard]] Result<State> state() const override;
+  /// Copies to the host what has to be hashed: a constant entry once.
+  [[nodiscard]] Result<merkle::StateDigests> digests(int threads) const override;
   /// Copies the state on the device at once, and to the host while steps run. The first call allocates as
   /// much device memory as the state takes; if that is not free, the state is copied to the host at once.
   [[nodiscard]] Result<PendingState> snapshot() override;
