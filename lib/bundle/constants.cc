@@ -39,18 +39,17 @@ Result<StateDigests> digests_of(const State& state, const Constants& known, int 
   for (const Entry& entry : state) {
     if (known.find(entry.name) == nullptr) others.push_back({entry.name, entry.tensor.view()});
   }
-  if (others.size() + known.entries.size() != state.size())
-    return internal_error("a state lacks a constant entry");
   DGX_TRY(const StateDigests hashed, merkle::state_digests(others, threads));
   if (known.empty()) return hashed;
   StateDigests out;
-  std::vector<merkle::NamedDigest> all;
+  std::vector<merkle::NamedDigest> all = known.entries;
   std::size_t next = 0;
   for (const Entry& entry : state) {
     const Digest* constant = known.find(entry.name);
     out.tensors.push_back(constant != nullptr ? *constant : hashed.tensors[next++]);
-    all.push_back({entry.name, out.tensors.back()});
+    if (constant == nullptr) all.push_back({entry.name, out.tensors.back()});
   }
+  std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
   DGX_TRY(out.state, merkle::state_digest(all));
   return out;
 }

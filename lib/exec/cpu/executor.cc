@@ -103,6 +103,7 @@ struct ExactExecutor::Impl {
   [[nodiscard]] Status gather_error() const;
   [[nodiscard]] bool gather_coming(const std::vector<std::int64_t>& coming);
   void finish_step(const Machine& machine);
+  [[nodiscard]] State state(const LeaveOut& leave_out) const;
   [[nodiscard]] Result<merkle::StateDigests> digests(int threads);
   Status check_finite(const Machine& machine) const;
   Status step();
@@ -339,10 +340,22 @@ Result<std::unique_ptr<ExactExecutor>> ExactExecutor::create(std::shared_ptr<con
   return std::unique_ptr<ExactExecutor>(new ExactExecutor(std::move(impl)));
 }
 
-Result<PendingState> StepExecutor::snapshot() {
+namespace {
+
+PendingState at_hand(State state) {
+  return [kept = std::make_shared<State>(std::move(state))]() -> Result<State> { return std::move(*kept); };
+}
+
+}  // namespace
+
+Result<PendingState> StepExecutor::snapshot(const LeaveOut& leave_out) {
   DGX_TRY(State now, state());
-  return PendingState(
-      [kept = std::make_shared<State>(std::move(now))]() -> Result<State> { return std::move(*kept); });
+  if (leave_out) std::erase_if(now, [&](const Entry& entry) { return leave_out(entry.name); });
+  return at_hand(std::move(now));
+}
+
+Result<PendingState> ExactExecutor::snapshot(const LeaveOut& leave_out) {
+  return at_hand(impl_->state(leave_out));
 }
 
 Status ExactExecutor::load(const State& state) {
@@ -420,11 +433,15 @@ Status ExactExecutor::trace(const Fault& fault, const program::ValueVisitor& vis
 std::int64_t ExactExecutor::position() const { return impl_->position; }
 std::span<const float> ExactExecutor::watched() const { return impl_->watched; }
 
-Result<State> ExactExecutor::state() const {
-  State state;
-  for (const auto& entry : impl_->entries)
-    state.push_back({entry.name, impl_->in_rows(entry, entry.current.view())});
-  return state;
+Result<State> ExactExecutor::state() const { return impl_->state({}); }
+
+State ExactExecutor::Impl::state(const LeaveOut& leave_out) const {
+  State out;
+  for (const EntrySlot& entry : entries) {
+    if (!leave_out || !leave_out(entry.name))
+      out.push_back({entry.name, in_rows(entry, entry.current.view())});
+  }
+  return out;
 }
 
 Result<merkle::StateDigests> ExactExecutor::digests(int threads) const { return impl_->digests(threads); }

@@ -42,6 +42,7 @@ struct DeviceExecutor::Impl {
   struct Snapshot {
     void* on_device = nullptr;
     std::uint8_t* on_host = nullptr;
+    std::int64_t size_bytes = 0;  ///< of either
   };
   std::optional<Snapshot> kept;
   struct Profiled {
@@ -68,8 +69,9 @@ struct DeviceExecutor::Impl {
   [[nodiscard]] Result<Tensor> entry(std::size_t e) const;
   [[nodiscard]] Result<State> state() const;
   [[nodiscard]] Result<merkle::StateDigests> digests(int threads);
-  [[nodiscard]] Status take_snapshot_memory();
-  [[nodiscard]] State state_in(const std::uint8_t* snapshot) const;
+  [[nodiscard]] Status take_snapshot_memory(std::int64_t size_bytes);
+  [[nodiscard]] std::int64_t snapshot_bytes(const LeaveOut& leave_out) const;
+  [[nodiscard]] State state_in(const std::uint8_t* snapshot, const LeaveOut& leave_out) const;
   [[nodiscard]] Status on_cpu_instead(const std::function<Status(ExactExecutor&)>& take_step);
   [[nodiscard]] const Primitive& at(ValueIndex v) const { return program->values[v]; }
 };
@@ -286,20 +288,31 @@ Result<merkle::StateDigests> DeviceExecutor::Impl::digests(int threads) {
   return known.of_state(numbers, threads);
 }
 
-/// Allocates memory for a snapshot, once. Leaves `kept` empty if the device does not have enough.
-Status DeviceExecutor::Impl::take_snapshot_memory() {
+/// Allocates memory for a snapshot of this size, once. Leaves `kept` empty if the device does not have
+/// enough.
+Status DeviceExecutor::Impl::take_snapshot_memory(std::int64_t size_bytes) {
   if (kept) return {};
-  const auto on_device = device->allocate(offsets.state_bytes);
+  const auto on_device = device->allocate(size_bytes);
   if (!on_device.ok() && on_device.error().code == ErrorCode::kUsage) return {};
   DGX_CHECK(on_device);
-  DGX_TRY(void* const on_host, device->allocate_staging(offsets.state_bytes));
-  kept = Snapshot{*on_device, static_cast<std::uint8_t*>(on_host)};
+  DGX_TRY(void* const on_host, device->allocate_staging(size_bytes));
+  kept = Snapshot{*on_device, static_cast<std::uint8_t*>(on_host), size_bytes};
   return {};
 }
 
-State DeviceExecutor::Impl::state_in(const std::uint8_t* snapshot) const {
+/// Bytes of the entries from the first to the last that a snapshot is to have.
+std::int64_t DeviceExecutor::Impl::snapshot_bytes(const LeaveOut& leave_out) const {
+  const bool only_changed =
+      leave_out && std::all_of(offsets.entries.begin(), offsets.entries.end(), [&](const DeviceEntry& entry) {
+        return entry.changes() || leave_out(entry.name);
+      });
+  return only_changed ? offsets.changed_bytes : offsets.state_bytes;
+}
+
+State DeviceExecutor::Impl::state_in(const std::uint8_t* snapshot, const LeaveOut& leave_out) const {
   State out;
   for (const DeviceEntry& entry : offsets.entries) {
+    if (leave_out && leave_out(entry.name)) continue;
     Tensor numbers(at(entry.input).dtype, at(entry.input).shape);
     if (entry.size_bytes > 0)
       std::memcpy(numbers.bytes().data(), snapshot + (entry.current - offsets.state),
@@ -356,16 +369,16 @@ std::int64_t DeviceExecutor::position() const { return impl_->position; }
 Result<State> DeviceExecutor::state() const { return impl_->state(); }
 Result<merkle::StateDigests> DeviceExecutor::digests(int threads) const { return impl_->digests(threads); }
 
-Result<PendingState> DeviceExecutor::snapshot() {
-  DGX_CHECK(impl_->take_snapshot_memory());
-  if (!impl_->kept) return StepExecutor::snapshot();
+Result<PendingState> DeviceExecutor::snapshot(const LeaveOut& leave_out) {
+  const std::int64_t size_bytes = impl_->snapshot_bytes(leave_out);
+  DGX_CHECK(impl_->take_snapshot_memory(size_bytes));
+  if (!impl_->kept || impl_->kept->size_bytes < size_bytes) return StepExecutor::snapshot(leave_out);
   const Impl::Snapshot& kept = *impl_->kept;
-  DGX_CHECK(
-      impl_->device->copy(kept.on_device, impl_->memory + impl_->offsets.state, impl_->offsets.state_bytes));
-  DGX_CHECK(impl_->device->begin_download(kept.on_host, kept.on_device, impl_->offsets.state_bytes));
-  return PendingState([impl = impl_.get()]() -> Result<State> {
+  DGX_CHECK(impl_->device->copy(kept.on_device, impl_->memory + impl_->offsets.state, size_bytes));
+  DGX_CHECK(impl_->device->begin_download(kept.on_host, kept.on_device, size_bytes));
+  return PendingState([impl = impl_.get(), leave_out]() -> Result<State> {
     DGX_CHECK(impl->device->finish_download());
-    return impl->state_in(impl->kept->on_host);
+    return impl->state_in(impl->kept->on_host, leave_out);
   });
 }
 

@@ -36,11 +36,18 @@ bool is_staged(const Source& source) {
   return source.kind == Source::Kind::kBatch || source.kind == Source::Kind::kSchedule;
 }
 
-DeviceEntry entry_of(const program::Program& program, ValueIndex v, Stretch& memory) {
+DeviceEntry entry_of(const program::Program& program, ValueIndex v) {
   const Primitive& input = program.values[v];
-  DeviceEntry entry{input.source.name, v, input.next, bytes_of(input), 0, {}, false};
-  entry.current = memory.take(entry.size_bytes);
-  return entry;
+  return {input.source.name, v, input.next, bytes_of(input), 0, {}, false};
+}
+
+/// Gives all entries that steps change, or all others, their place.
+void place_entries(DeviceMemory& out, bool changed, Stretch& memory) {
+  for (DeviceEntry& entry : out.entries) {
+    if (entry.changes() != changed) continue;
+    entry.current = memory.take(entry.size_bytes);
+    out.inputs[entry.input] = entry.current;
+  }
 }
 
 /// Adds second buffers for next values that the plan does not put over the entry, or that are inputs. They
@@ -108,10 +115,10 @@ DeviceMemory plan_device_memory(const Plan& plan) {
   out.staged_bytes = memory.end();
   add_inputs(false);
   out.state = memory.end();
-  for (const ValueIndex v : plan.entries) {
-    out.entries.push_back(entry_of(program, v, memory));
-    out.inputs[v] = out.entries.back().current;
-  }
+  for (const ValueIndex v : plan.entries) out.entries.push_back(entry_of(program, v));
+  place_entries(out, true, memory);
+  out.changed_bytes = memory.end() - out.state;
+  place_entries(out, false, memory);
   out.state_bytes = memory.end() - out.state;
   add_spares(program, plan, out.entries, memory);
   out.results_bytes = static_cast<std::int64_t>((out.entries.size() + 1) * sizeof(std::int32_t));

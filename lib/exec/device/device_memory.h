@@ -29,12 +29,12 @@ struct DeviceEntry {
 /// The layout of a device's memory, as offsets from one address. What the host sends for each step lies
 /// together, so that one copy sends it: the step's number, schedule inputs and the batch.
 ///
-/// From the start: what is sent; constants and random inputs; the state's entries, which one copy takes a
-/// snapshot of; second buffers for next values that cannot be written over their entry; flags and the loss,
-/// read back after every step; the plan's arena; and scratch, which all operations use in turn. The offsets
-/// are all decided before the memory is allocated, and never change: a step's launches are recorded once,
-/// with their addresses, and replayed. So buffers are not exchanged as on the CPU; a next value in a second
-/// buffer is copied to its entry when the step ends.
+/// From the start: what is sent; constants and random inputs; the state's entries, those that steps change
+/// before the others, so that one copy takes a snapshot of either; second buffers for next values that cannot
+/// be written over their entry; flags and the loss, read back after every step; the plan's arena; and
+/// scratch, which all operations use in turn. The offsets are all decided before the memory is allocated, and
+/// never change: a step's launches are recorded once, with their addresses, and replayed. So buffers are not
+/// exchanged as on the CPU; a next value in a second buffer is copied to its entry when the step ends.
 struct DeviceMemory {
   std::int64_t step = 0;           ///< i64: the step's number
   std::int64_t staged_bytes = 0;   ///< the bytes from 0 on: copied to the device for every step
@@ -42,6 +42,7 @@ struct DeviceMemory {
   std::int64_t results_bytes = 0;  ///< the bytes from `flags` on: read back after every step
   std::int64_t state = 0;          ///< start of the entries' numbers
   std::int64_t state_bytes = 0;    ///< bytes of all entries, with the gaps between them
+  std::int64_t changed_bytes = 0;  ///< of those that steps change, which come first
   std::int64_t arena = 0;
   std::int64_t scratch = 0;  ///< passed from one launch of an operation to the next
   std::int64_t size_bytes = 0;

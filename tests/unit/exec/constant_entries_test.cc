@@ -1,4 +1,5 @@
-// Entries that no step changes, on the CPU and on the emulated device: hashed once.
+// Entries that no step changes, on the CPU and on the emulated device: hashed once, and copied only when that
+// is wanted.
 
 #include <catch2/catch.hpp>
 
@@ -69,6 +70,8 @@ Network adapted() {
 
 constexpr const char* kBase = "model/0.weight";
 constexpr std::int64_t kBaseBytes = 60 * 30 * sizeof(float);
+
+bool is_base(std::string_view name) { return name == kBase || name == "model/0.bias"; }
 
 void check_digests(const StepExecutor& executor) {
   const auto digests = executor.digests(1);
@@ -146,6 +149,32 @@ TEST_CASE("a device's constant entries come back to be hashed once", "[device][e
   REQUIRE(all.device->load(now).ok());
   CHECK(hashed() > kBaseBytes);
   CHECK(hashed() < kBaseBytes / 4);
+}
+
+TEST_CASE("a snapshot has what is not left out, and a device copies no more", "[device][emulated]") {
+  Executors all;
+  all.each([&](StepExecutor& executor) {
+    REQUIRE(executor.load(all.start()).ok());
+    REQUIRE(executor.step().ok());
+    const State now = executor.state().value();
+    State changed = now;
+    std::erase_if(changed, [](const Entry& entry) { return is_base(entry.name); });
+    REQUIRE(changed.size() + 2 == now.size());
+    all.bytes = 0;
+    auto taken = executor.snapshot(is_base);
+    REQUIRE(taken.ok());
+    require_same((*taken)().value(), changed, "without constant entries");
+    CHECK(all.bytes < kBaseBytes / 2);
+    // More than the first call took memory for.
+    taken = executor.snapshot({});
+    REQUIRE(taken.ok());
+    require_same((*taken)().value(), now, "whole");
+    taken = executor.snapshot([](std::string_view name) { return name == kBase; });
+    REQUIRE(taken.ok());
+    changed = now;
+    std::erase_if(changed, [](const Entry& entry) { return entry.name == kBase; });
+    require_same((*taken)().value(), changed, "without one of two");
+  });
 }
 
 }  // namespace

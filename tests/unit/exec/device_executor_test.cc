@@ -157,7 +157,7 @@ TEST_CASE("a snapshot is of its moment, whenever it is taken, and with little me
     for (int round = 0; round < 2; ++round) {
       REQUIRE(executor->step().ok());
       const State now = executor->state().value();
-      const auto snapshot = executor->snapshot();
+      const auto snapshot = executor->snapshot({});
       REQUIRE(snapshot.ok());
       for (int s = 0; s < 2; ++s) REQUIRE(executor->step().ok());
       require_same((*snapshot)().value(), now, "of " + behaves);

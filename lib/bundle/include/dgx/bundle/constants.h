@@ -26,8 +26,8 @@ struct Constants {
 [[nodiscard]] Result<Constants> constants_of(const State& state, const merkle::StateDigests& digests,
                                              std::vector<std::string> names);
 
-/// digests_of() a state that has the entries `known`, whose digests are believed. Cost: that of hashing the
-/// others. kInternal if the state lacks one of them.
+/// The digests of a state with the entries `known`, whose digests are believed and which `state` may leave
+/// out; those of tensors are for the entries in `state`. Cost: that of hashing the others.
 [[nodiscard]] Result<merkle::StateDigests> digests_of(const State& state, const Constants& known,
                                                       int threads = 0);
 

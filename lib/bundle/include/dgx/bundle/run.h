@@ -99,9 +99,10 @@ class RunWriter {
   [[nodiscard]] const Constants& constants() const;
   /// The last committed state, from which to resume; its digests are checked.
   [[nodiscard]] Result<StoredState> last_state() const;
-  /// Commits the state after one more segment, with its losses (any number). On return the checkpoint is on
-  /// disk and named by the index. kUsage if the state's step is not above the last one. After an error
-  /// readers find the run as before, or, if only its sync failed, with this checkpoint.
+  /// Commits the state after one more segment, which may leave out the constants(), with its losses (any
+  /// number). On return the checkpoint is on disk and named by the index. kUsage if the state's step is not
+  /// above the last one. After an error readers find the run as before, or, if only its sync failed, with
+  /// this checkpoint.
   [[nodiscard]] Status append(const State& state, const StateDigests& digests, std::span<const float> losses);
   /// Removes the checkpoints that the policy does not keep, those of earlier writers included, as the next
   /// append() would. Guarantees and errors of append().

@@ -30,9 +30,10 @@ class DeviceExecutor final : public StepExecutor {
   [[nodiscard]] Result<State> state() const override;
   /// Copies to the host what has to be hashed: a constant entry once.
   [[nodiscard]] Result<merkle::StateDigests> digests(int threads) const override;
-  /// Copies the state on the device at once, and to the host while steps run. The first call allocates as
-  /// much device memory as the state takes; if that is not free, the state is copied to the host at once.
-  [[nodiscard]] Result<PendingState> snapshot() override;
+  /// Copies the state on the device at once, and to the host while steps run; without the entries that no
+  /// step changes if all of these are left out. The first call allocates as much device memory as the copy
+  /// takes; if that is not free, or later too small, what is wanted is copied to the host at once.
+  [[nodiscard]] Result<PendingState> snapshot(const LeaveOut& leave_out) override;
   [[nodiscard]] float loss() const override;
   [[nodiscard]] Status trace(const program::ValueVisitor& visit) override;
   [[nodiscard]] Status trace(const Fault& fault, const program::ValueVisitor& visit) override;

@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "dgx/core/bulk.h"
@@ -45,13 +46,17 @@ struct Fault {
 /// complete. The executor must still exist, and may take further steps meanwhile.
 using PendingState = std::function<Result<State>()>;
 
+/// True for the names of state entries that a copy is to leave out.
+using LeaveOut = std::function<bool(std::string_view name)>;
+
 /// The operations of training and replaying that program::Executor lacks, wherever the step is computed.
 class StepExecutor : public program::Executor {
  public:
   using program::Executor::trace;
-  /// Like state(), but does not wait for the copy where it can go on in the background. The result must have
-  /// been called, or dropped, before the next snapshot().
-  [[nodiscard]] virtual Result<PendingState> snapshot();
+  /// Like state(), but without some entries, which may be empty for none, and does not wait for the copy
+  /// where it can go on in the background. The result must have been called, or dropped, before the next
+  /// snapshot(), and before what `leave_out` refers to.
+  [[nodiscard]] virtual Result<PendingState> snapshot(const LeaveOut& leave_out);
   /// trace() with a fault; `visit` may be empty.
   [[nodiscard]] virtual Status trace(const Fault& fault, const program::ValueVisitor& visit) = 0;
   /// The values of StepInputs::watched in the last step, in that order; empty after load() and trace(). Valid
@@ -93,6 +98,8 @@ class ExactExecutor final : public StepExecutor {
   [[nodiscard]] float loss() const override;
   [[nodiscard]] Status trace(const program::ValueVisitor& visit) override;
 
+  /// Copies what is not left out, at once.
+  [[nodiscard]] Result<PendingState> snapshot(const LeaveOut& leave_out) override;
   [[nodiscard]] Status trace(const Fault& fault, const program::ValueVisitor& visit) override;
   [[nodiscard]] std::span<const float> watched() const override;
   [[nodiscard]] std::int64_t planned_bytes() const override;
