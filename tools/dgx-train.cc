@@ -118,7 +118,6 @@ struct Train {
   std::optional<std::string> evaluate;
   std::optional<std::int64_t> step;
   std::optional<std::string> predictions;
-  bool averages = false;
   std::optional<std::chrono::seconds> max_time;
   LockWait wait;
   std::string device = "cpu";
@@ -140,10 +139,11 @@ struct Train {
                    "with --evaluate: the checkpoint at this step instead of the last");
     command.option("--predictions", "FILE.npy|.npz", predictions,
                    "with --evaluate: write the model's answer for each sample");
-    command.flag("--ema", averages, "with --evaluate: the parameters' moving averages, of a task with --ema");
     command.option("--validate", "TEST.h5", options.validate, "evaluate on these data as training goes on");
     command.option("--every", "STEPS", options.every,
                    "steps between validations; as many as between checkpoints unless given");
+    command.flag("--ema", options.averages,
+                 "evaluate and validate the parameters' moving averages, of a task with --ema");
     command.option("--program", "FILE", options.program, "the step program, if it is not next to the task");
     command.option("--init", "FILE", options.init, "the initial state, if it is not next to the task");
     command.choice("--device", {"cpu", "cuda"}, device, "device to compute on");
@@ -158,7 +158,8 @@ struct Train {
                    "a deliberate fault: step=S,op=O,element=E,bit=B | segment=N,lazy");
     command.isa(options.isa);
     command.writes({"--predictions"});
-    command.only_with({"--step", "--predictions", "--ema"}, {"--evaluate"});
+    command.only_with({"--step", "--predictions"}, {"--evaluate"});
+    command.only_with({"--ema"}, {"--evaluate", "--validate"});
     command.not_with({"--validate", "--every", "--init", "--device", "--until", "--max-time", "--keep",
                       "--wait", "--profile-ops", "--drill"},
                      {"--evaluate"});
@@ -210,7 +211,7 @@ struct Train {
 
   Result<cli::Verdict> run_evaluate(cli::Out& out) const {
     const jobs::EvaluateOptions request{options.task, options.data, *evaluate,   options.program,
-                                        options.isa,  step,         predictions, averages};
+                                        options.isa,  step,         predictions, options.averages};
     DGX_TRY(const jobs::EvaluateResult result, jobs::evaluate(request, out.job()));
     const jobs::Measures& found = result.measures;
     out.field("step", result.step);

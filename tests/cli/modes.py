@@ -22,7 +22,8 @@ EVALUATE = [*TRAIN, "--evaluate", "r"]
 
 # A call, options of it that have no effect (with their values), and the modes without which, or with which, that is so.
 WITHOUT = (
-    ([*TRAIN, "-o", "r"], {"--step": "3", "--predictions": "p.npy", "--ema": None}, "--evaluate"),
+    ([*TRAIN, "-o", "r"], {"--step": "3", "--predictions": "p.npy"}, "--evaluate"),
+    ([*TRAIN, "-o", "r"], {"--ema": None}, "--evaluate or --validate"),
     (VERIFY, {"--work-key": "w"}, "--shard"),
     (BEACON, {"--task": "t", "--receipt": "r", "--ledger": "l", "--unlogged": None}, "--reveal"),
     ([*REVEAL, "--ledger", "l"], {"--operator": "o"}, "--receipt"),

@@ -2,6 +2,7 @@
 
 #include "dgx/bundle/state.h"
 #include "dgx/core/inputs.h"
+#include "dgx/program/averages.h"
 
 namespace dgx::jobs {
 
@@ -14,6 +15,8 @@ Result<std::unique_ptr<Validation>> Validation::open(const TrainOptions& options
   if (is_input(best_path(options.run)))
     return usage_error(best_path(options.run) + ": is a file that the command reads, and is not replaced",
                        "name another folder for the run");
+  if (options.averages && !files.body().update.ema)
+    return usage_error("--ema: the task keeps no averages", "they are those of a task with dgx-submit --ema");
   auto out = std::unique_ptr<Validation>(new Validation(options, files, context));
   DGX_TRY(out->evaluation_, Evaluation::open(files, *options.validate, context.threads));
   return out;
@@ -38,7 +41,12 @@ bool Validation::due(std::int64_t position) const {
 Status Validation::measure(const State& state, const bundle::Constants& constants, std::int64_t position,
                            double epoch, double seconds) {
   Progress silent;  // the bar is training's
-  auto measured = evaluation_->measure(state, silent, context_.stop);
+  State averaged;
+  if (averages_) {
+    averaged = state;
+    program::take_averages(averaged);
+  }
+  auto measured = evaluation_->measure(averages_ ? averaged : state, silent, context_.stop);
   if (!measured.ok()) {
     if (measured.error().code == ErrorCode::kInterrupted) return {};
     return std::move(measured).error();

@@ -22,7 +22,8 @@ namespace dgx::jobs {
 class Validation {
  public:
   /// Reads the data; nullptr if the options name none. Writes nothing. kUsage if `every` is below 1 or given
-  /// without data; errors of Evaluation::open(). `files` and `context` must outlive the result.
+  /// without data, or averages are asked for that the task does not keep; errors of Evaluation::open().
+  /// `files` and `context` must outlive the result.
   [[nodiscard]] static Result<std::unique_ptr<Validation>> open(const TrainOptions& options,
                                                                 const TaskFiles& files,
                                                                 const JobContext& context);
@@ -45,11 +46,13 @@ class Validation {
       : run_(options.run),
         every_(options.every.value_or(files.body().checkpoint_every)),
         total_(files.body().steps),
+        averages_(options.averages),
         context_(context) {}
 
   std::string run_;
   std::int64_t every_;
   std::int64_t total_;
+  bool averages_;  ///< the moving averages are measured, instead of the parameters
   const JobContext& context_;
   std::optional<RunLog> rows_;
   std::unique_ptr<Evaluation> evaluation_;

@@ -23,6 +23,7 @@ struct TrainOptions {
   std::optional<std::int64_t> until;    ///< stop once this many steps are done
   std::optional<std::string> validate;  ///< data to evaluate on as training goes on
   std::optional<std::int64_t> every;    ///< steps between validations; none: as many as between checkpoints
+  bool averages = false;                ///< validate the parameters' moving averages
   std::string keep = "all";             ///< all, every:N, last
   std::optional<std::string> drill;     ///< step=S,op=O,element=E,bit=B | segment=N,lazy
   std::optional<std::string> isa;
@@ -82,7 +83,8 @@ struct TrainResult {
 ///
 /// Every step becomes a row of RUN/log.csv, and with `validate` the model is evaluated after every `every`
 /// steps and after the last, which RUN/validation.csv records; the best state goes to RUN/best.h5. Neither
-/// changes a step. A request of `context.save` saves the state as an interruption does, and training goes on.
+/// changes a step. kUsage for `averages` of a task that keeps none. A request of `context.save` saves the
+/// state as an interruption does, and training goes on.
 ///
 /// kInternal if a call that continues a run is interrupted before it has made a step, so that a scheduler
 /// cannot requeue it forever.
