@@ -36,7 +36,7 @@ class Forger {
   };
   [[nodiscard]] Machine honest() const {
     const manifest::Task& body = files_.body();
-    Machine out{{must(program::schedule_parameters(body.optimizer, body.schedule, body.steps)),
+    Machine out{{must(program::schedule_parameters(body.optimizer, body.schedule, body.steps, body.update)),
                  body.seed,
                  body.batch,
                  {}},
@@ -78,33 +78,43 @@ class Forger {
   /// Proves the run, and has the verifier replay the policy's draw, which for this task is all segments.
   [[nodiscard]] manifest::Verdict verdict(const std::vector<State>& states) const {
     write_run(states);
-    return run_job([&](const JobContext& context) {
+    prove();
+    return must(judged("run")).verdict;
+  }
+
+  /// Proves the run in the task's folder, and reveals the verifier's beacon.
+  void prove() const {
+    run_job([&](const JobContext& context) {
       must(jobs::prove({task_.at("task.json"), task_.at("run"), task_.key("solver"), task_.at("proof.json")},
                        context));
-      return judged(context);
+      jobs::LogEvidence nowhere;
+      nowhere.unlogged = true;
+      must(jobs::reveal_beacon({task_.at("commit.json"), task_.at("proof.json"), task_.at("task.json"),
+                                nowhere, task_.key("verifier"), task_.at("beacon.json")},
+                               context));
     });
+  }
+
+  /// The verification of the proved run, from the start states in `from`: a run or a sample.
+  [[nodiscard]] Result<jobs::VerifyResult> judged(
+      const std::string& from, jobs::ComputeDevice device = jobs::ComputeDevice::kCpu) const {
+    jobs::VerifyOptions options;
+    options.task = task_.at("task.json");
+    options.proof = task_.at("proof.json");
+    options.from = task_.at(from);
+    options.data = task_.at("data.h5");
+    options.beacon = task_.at("beacon.json");
+    options.key = task_.key("verifier");
+    options.output = task_.at("verdict.json");
+    options.device = device;
+    std::filesystem::remove(options.output);
+    std::filesystem::remove(task_.at("verdict.rows.jsonl"));
+    return run_job([&](const JobContext& context) { return jobs::verify(options, context); });
   }
 
   [[nodiscard]] const jobs::TaskFiles& files() const { return files_; }
 
  private:
-  [[nodiscard]] manifest::Verdict judged(const JobContext& context) const {
-    jobs::LogEvidence nowhere;
-    nowhere.unlogged = true;
-    must(jobs::reveal_beacon({task_.at("commit.json"), task_.at("proof.json"), task_.at("task.json"), nowhere,
-                              task_.key("verifier"), task_.at("beacon.json")},
-                             context));
-    jobs::VerifyOptions options;
-    options.task = task_.at("task.json");
-    options.proof = task_.at("proof.json");
-    options.from = task_.at("run");
-    options.data = task_.at("data.h5");
-    options.beacon = task_.at("beacon.json");
-    options.key = task_.key("verifier");
-    options.output = task_.at("verdict.json");
-    return must(jobs::verify(options, context)).verdict;
-  }
-
   const SmallTask& task_;
   jobs::TaskFiles files_;
   bundle::Dataset data_;

@@ -16,6 +16,7 @@
 #include "dgx/merkle/digests.h"
 #include "dgx/program/cost.h"
 #include "dgx/program/initial.h"
+#include "dgx/program/specs.h"
 #include "dgx/protocol/estimate.h"
 
 namespace dgx::test {
@@ -60,7 +61,11 @@ auto run_job(const Job& job) {
 /// this object.
 class SmallTask {
  public:
-  SmallTask() : folder_(std::filesystem::temp_directory_path() / ("dgx-jobs-" + std::to_string(::getpid()))) {
+  /// `update` and `schedule`: of a perceptron's training by SGD with momentum.
+  explicit SmallTask(program::UpdateSpec update = {}, std::string schedule = "constant")
+      : update_(std::move(update)),
+        schedule_(std::move(schedule)),
+        folder_(std::filesystem::temp_directory_path() / ("dgx-jobs-" + std::to_string(::getpid()))) {
     std::filesystem::remove_all(folder_);
     std::filesystem::create_directory(folder_);
     for (const char* role : {"submitter", "solver", "verifier"}) {
@@ -80,6 +85,7 @@ class SmallTask {
   static constexpr std::int64_t kSamples = 40;
   static constexpr std::int64_t kInputs = 4;
   static constexpr std::int64_t kBatch = 8;
+  static constexpr std::int64_t kSteps = 40;
 
   void write_data() {
     Tensor x(DType::kF32, {kSamples, kInputs});
@@ -93,13 +99,16 @@ class SmallTask {
   }
 
   void write_task() const {
-    const lowering::TrainingRecipe recipe{{{"x", {DType::kF32, {kInputs}}}, {"y", {DType::kI64, {}}}},
-                                          1,
-                                          0,
-                                          kBatch,
-                                          program::LossKind::kCrossEntropy,
-                                          must(program::parse_optimizer_spec("sgd:lr=0.1,momentum=0.9")),
-                                          std::nullopt};
+    const lowering::TrainingRecipe recipe{
+        {{"x", {DType::kF32, {kInputs}}}, {"y", {DType::kI64, {}}}},
+        1,
+        0,
+        kBatch,
+        program::LossKind::kCrossEntropy,
+        must(program::parse_optimizer_spec("sgd:lr=0.1,momentum=0.9")),
+        std::nullopt,
+        update_,
+        must(program::fix_schedule(must(program::parse_schedule_text(schedule_)), 0.1, kSteps))};
     const auto capture = [] {
       return MlpCapture({kInputs, 8, 3}, {kBatch, kInputs}, program::Activation::kRelu);
     };
@@ -113,8 +122,10 @@ class SmallTask {
     task.dataset = {digest_, kSamples, {{"x", {DType::kF32, {kInputs}}}, {"y", {DType::kI64, {}}}}};
     task.model = "mlp:4-8-3";
     task.optimizer = recipe.optimizer;
+    task.schedule = recipe.schedule;
+    task.update = recipe.update;
     task.batch = kBatch;
-    task.steps = 40;
+    task.steps = kSteps;
     task.seed = 7;
     task.checkpoint_every = 4;
     task.policy = manifest::standard_policy();
@@ -130,6 +141,8 @@ class SmallTask {
     must(write_file(at("task.json"), sealed.envelope + "\n", Clobber::kRefuse));
   }
 
+  program::UpdateSpec update_;
+  std::string schedule_;
   std::filesystem::path folder_;
   Digest digest_;
 };
