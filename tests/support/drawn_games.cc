@@ -227,10 +227,12 @@ DrawnGame DrawnGames::play(std::string& about) {
     const bool false_witness = story.state_record(step).digest != honest.state_record(step).digest;
     wrong = row ? wrong || false_witness : false_witness;
   }
-  return play_drawn(
+  DrawnGame out = play_drawn(
       dispute, defends ? Side::kDefender : Side::kChallenger, *setting.player, liar,
       most_moves(scene, segment.length(), (row ? 1 : 0) + (witness || (of_verdict && non_finite) ? 1 : 0)),
       wrong, dice_);
+  out.scene = &scene;
+  return out;
 }
 
 }  // namespace dgx::test

@@ -68,7 +68,8 @@ struct DrawnGame {
   std::string problem;  ///< empty: every rule held and the honest side did not lose
   std::optional<protocol::Decision> decision;
   std::int64_t moves = 0;
-  std::size_t longest = 0;  ///< bytes of the longest payload
+  std::size_t longest = 0;       ///< bytes of the longest payload
+  const Scene* scene = nullptr;  ///< of DrawnGames::play(), whose it is
 };
 /// Plays it. The liar also signs moves out of turn, twice, with wrong turns and predecessors; strangers
 /// interfere. `most` bounds the moves. If the statement is right, an honest challenger must have nothing to
@@ -79,8 +80,11 @@ struct DrawnGame {
 /// An endless series of games: number n of a seed is identical on every machine.
 class DrawnGames {
  public:
+  /// Of the scenes of scenes.h.
   explicit DrawnGames(std::uint64_t seed);
   ~DrawnGames();
+  /// Plays also on this scene: `weight` games for 60 on the small one.
+  void add(Scene scene, std::int64_t weight);
   /// Plays one and returns what went wrong, if anything; `about` describes the game, for messages.
   [[nodiscard]] DrawnGame play(std::string& about);
 
@@ -91,7 +95,6 @@ class DrawnGames {
     std::unique_ptr<protocol::Player> player;
     std::int64_t weight = 1;
   };
-  void add(Scene scene, std::int64_t weight);
   Setting& draw();
 
   Dice dice_;

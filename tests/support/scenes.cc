@@ -125,9 +125,8 @@ Entry drawn_field(const std::string& name, const manifest::DatasetField& field, 
 
 }  // namespace
 
-Scene scene_of(std::string name, program::Program program, std::int64_t steps, std::int64_t every,
-               std::uint64_t seed) {
-  Dice dice(seed);
+Scene scene_from(std::string name, program::Program program, manifest::Task task, State initial,
+                 State dataset) {
   Scene scene;
   scene.name = std::move(name);
   kernels::ByValue<kernels::ValueType> types;
@@ -140,13 +139,8 @@ Scene scene_of(std::string name, program::Program program, std::int64_t steps, s
     }
     types.push_back({line.dtype, line.shape});
   }
-  scene.initial = first_state(program, dice);
-  manifest::Task task = test::task();
-  task.batch = 1;
-  task.dataset.samples = kSamples;
-  task.dataset.fields = fields_of(program, task.batch);
-  for (const auto& [name, field] : task.dataset.fields)
-    scene.dataset.push_back(drawn_field(name, field, dice));
+  scene.initial = std::move(initial);
+  scene.dataset = std::move(dataset);
   scene.scales = crypto::sha256(as_bytes(scene.name));
   std::vector<merkle::NamedDigest> fields;
   for (const Entry& entry : scene.dataset)
@@ -155,12 +149,26 @@ Scene scene_of(std::string name, program::Program program, std::int64_t steps, s
   task.program = {program::program_root(program), static_cast<std::int64_t>(program.values.size())};
   task.initial.digest = merkle::state_digests(scene.initial)->state;
   task.model = scene.name;
-  task.steps = steps;
-  task.checkpoint_every = every;
-  task.caps.steps = steps;
+  task.caps.steps = task.steps;
   scene.program = std::move(program);
   scene.task = *manifest::seal(task, key(2));
   return scene;
+}
+
+Scene scene_of(std::string name, program::Program program, std::int64_t steps, std::int64_t every,
+               std::uint64_t seed) {
+  Dice dice(seed);
+  State initial = first_state(program, dice);
+  manifest::Task task = test::task();
+  task.batch = 1;
+  task.dataset.samples = kSamples;
+  task.dataset.fields = fields_of(program, task.batch);
+  State dataset;
+  for (const auto& [field, form] : task.dataset.fields) dataset.push_back(drawn_field(field, form, dice));
+  task.steps = steps;
+  task.checkpoint_every = every;
+  return scene_from(std::move(name), std::move(program), std::move(task), std::move(initial),
+                    std::move(dataset));
 }
 
 Scene small_scene(std::int64_t steps, std::int64_t every) {

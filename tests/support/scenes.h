@@ -71,6 +71,11 @@ struct Scene {
   manifest::Signed<manifest::Task> task;
 };
 
+/// A scene of the program with that state and data. `task` has what steps depend on: batch, steps, segments,
+/// the data's fields, optimiser and schedule.
+[[nodiscard]] Scene scene_from(std::string name, program::Program program, manifest::Task task, State initial,
+                               State dataset);
+
 /// A scene of `steps` steps of the program in segments of `every`; the first state and the data are drawn
 /// from `seed`.
 [[nodiscard]] Scene scene_of(std::string name, program::Program program, std::int64_t steps,
