@@ -1,14 +1,15 @@
 #!/usr/bin/python3
-"""A small adapter on a large frozen model through the programs: adapter.py --bin FOLDER …
+"""A small adapter on a large frozen model through the programs: adapter.py --bin FOLDER … [--width N]
 
-The frozen weights are stored once in a run and once in a sample; states and proofs are what they would be without that. Prints the sizes. Exits 77
-without NumPy.
+The frozen weights are stored once in a run and once in a sample, and read once; states and proofs are what they would be without that. Prints the sizes, and
+what a checkpoint costs. --width: of the layers, 1024 unless given. Exits 77 without NumPy.
 """
 
 import argparse
 import json
 import os
 import re
+import resource
 import shutil
 import subprocess
 import sys
@@ -21,26 +22,26 @@ needs.modules("numpy")
 import numpy  # noqa: E402
 from exported import Export, uniform  # noqa: E402
 
-WIDTH, RANK, CLASSES = 1024, 2, 4
+RANK, CLASSES = 2, 4
 
 
-def adapter():
+def adapter(width):
     """Two frozen layers, each with a product of low rank beside it, and a frozen head."""
     net = Export()
-    h = net.input("x", ["s0", WIDTH])
+    h = net.input("x", ["s0", width])
     for n in range(2):
-        base = net.parameter(f"layer{n}.weight", uniform((WIDTH, WIDTH), n), trained=False)
-        a = net.parameter(f"layer{n}.a", uniform((RANK, WIDTH), 10 + n))
-        b = net.parameter(f"layer{n}.b", uniform((WIDTH, RANK), 20 + n))
+        base = net.parameter(f"layer{n}.weight", uniform((width, width), n), trained=False)
+        a = net.parameter(f"layer{n}.a", uniform((RANK, width), 10 + n))
+        b = net.parameter(f"layer{n}.b", uniform((width, RANK), 20 + n))
         low = net.call("linear", input=net.call("linear", input=h, weight=a), weight=b)
         h = net.call("relu", self=net.call("add.Tensor", self=net.call("linear", input=h, weight=base), other=low))
-    head = net.parameter("head", uniform((CLASSES, WIDTH), 30), trained=False)
+    head = net.parameter("head", uniform((CLASSES, width), 30), trained=False)
     net.save("adapter.pt2", net.call("linear", input=h, weight=head))
 
 
 class Programs:
-    def __init__(self, folder):
-        self.folder = folder
+    def __init__(self, folder, width):
+        self.folder, self.width = folder, width
 
     def __call__(self, program, *arguments, expect=0):
         done = subprocess.run([os.path.join(self.folder, program), *arguments], capture_output=True, text=True, timeout=300)
@@ -48,18 +49,22 @@ class Programs:
         return done
 
 
+def submit(run, name, steps, *more):
+    return run("dgx-submit", "--data", "data.h5", "--model", "adapter.pt2", "--loss", "cross-entropy", "--optimizer", "sgd:lr=1e-4,momentum=0.9", "--batch", "8",
+               "--steps", str(steps), "--key", "alice.pem", "-o", f"{name}.json", *more)
+
+
 def prepare(run):
     random = numpy.random.default_rng(4)
-    numpy.save("x.npy", random.standard_normal((32, WIDTH)).astype("f4"))
+    numpy.save("x.npy", random.standard_normal((32, run.width)).astype("f4"))
     numpy.save("y.npy", (numpy.arange(32) % CLASSES).astype("u1"))
     run("dgx-pack", "npy", "--x", "x.npy", "--y", "y.npy", "-o", "data.h5")
     with open("policy.json", "w", encoding="utf-8") as file:
         file.write('{"sample_ppm":1000000}')
     for name in ("alice", "bob", "vera"):
         run("dgx-key", "new", name)
-    adapter()
-    run("dgx-submit", "--data", "data.h5", "--model", "adapter.pt2", "--loss", "cross-entropy", "--optimizer", "sgd:lr=0.01,momentum=0.9", "--batch",
-        "8", "--steps", "10", "--checkpoint-every", "2", "--policy", "policy.json", "--key", "alice.pem", "-o", "task.json")
+    adapter(run.width)
+    submit(run, "task", 10, "--checkpoint-every", "2", "--policy", "policy.json")
 
 
 def files_of(folder, beginning):
@@ -87,7 +92,7 @@ def trained(run):
         run("dgx-inspect", name, "--check")
     run("dgx-inspect", "export", "run", "-o", "out.npz")
     out = numpy.load("out.npz")
-    assert (out["layer0.weight"] == uniform((WIDTH, WIDTH), 0)).all() and (out["layer0.b"] != uniform((WIDTH, RANK), 20)).any()
+    assert (out["layer0.weight"] == uniform((run.width, run.width), 0)).all() and (out["layer0.b"] != uniform((run.width, RANK), 20)).any()
     return base
 
 
@@ -114,6 +119,7 @@ def verified(run):
     run("dgx-verify", "beacon", "commit.json", "--reveal", "proof.json", "--task", "task.json", "--unlogged", "--key", "vera.pem", "-o", "beacon.json")
     run("dgx-prove", "open", "task.json", "proof.json", "--beacon", "beacon.json", "--run", "run", "--data", "data.h5", "-o", "sample.h5")
     size, whole = os.path.getsize("sample.h5"), os.path.getsize("task.init.h5")
+    kept = sum(os.path.getsize(f"run/{name}") for name in os.listdir("run"))
     print(f"sample of 5 segments {size} bytes: {size / whole:.2f} of the model")
     assert size < 1.1 * whole
     run("dgx-inspect", "sample.h5", "--check")
@@ -121,26 +127,56 @@ def verified(run):
         done = run("dgx-verify", "task.json", "proof.json", "--from", source, "--data", "data.h5", "--beacon", "beacon.json", "--key", "vera.pem", "-o",
                    f"{os.path.basename(source)}.verdict.json")
         assert re.search("accepted", done.stdout), done.stdout
-    # What a shell's processes have read, by the kernel's account of it.
-    command = " ".join([os.path.join(run.folder, "dgx-verify"), "task.json proof.json --from sample.h5 --data data.h5 --beacon beacon.json --key vera.pem "
-                        "-o counted.json > log"])
+    for source, stored in (("sample.h5", size), ("run", kept)):
+        read = bytes_read(run, source)
+        print(f"verification of five segments read {read} bytes, of {stored} in {source}")
+        assert whole < read < 1.5 * whole, read
+
+
+def bytes_read(run, source):
+    """What a verification's processes have read from files and pipes, by the kernel's account of it."""
+    command = " ".join([os.path.join(run.folder, "dgx-verify"), f"task.json proof.json --from {source} --data data.h5 --beacon beacon.json --key vera.pem "
+                        f"-o counted-{source}.json > log"])
     done = subprocess.run(["sh", "-c", f"{command}; cat /proc/$$/io"], check=True, capture_output=True, text=True, timeout=300)
-    read = int(re.search(r"rchar: (\d+)", done.stdout)[1])
-    print(f"verification read {read} bytes")
-    assert size < read < 1.5 * size, read
+    return int(re.search(r"rchar: (\d+)", done.stdout)[1])
+
+
+def seconds_of_training(run, task, name):
+    """Processor time of all threads, which hash, compress and write, too."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    run("dgx-train", f"{task}.json", "--data", "data.h5", "-o", name, "--threads", "1", "--keep", "last")
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    shutil.rmtree(name)
+    return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+
+
+def checkpoints_cost(run):
+    """The processor time of a checkpoint, hashing included, as a share of that of a segment of the length that dgx-submit chooses."""
+    steps, every = 200, json.loads(submit(run, "own", 2000, "--json").stdout)["checkpoint_every"]
+    for name, length in (("many", 2), ("few", steps)):
+        submit(run, name, steps, "--checkpoint-every", str(length))
+    times = [[seconds_of_training(run, name, name) for name in ("many", "few")] for _ in range(3)]
+    many, few = (min(column) for column in zip(*times))
+    checkpoint, step = (many - few) / (steps // 2 - 1), few / steps
+    share = checkpoint / (every * step)
+    print(f"a checkpoint takes {1000 * checkpoint:.2f} ms, a step {1000 * step:.2f} ms: {100 * share:.2f} % of training in segments of {every} steps")
+    assert share <= 0.02
 
 
 def main():
     parser = argparse.ArgumentParser()
     for name in ("bin", "plugins", "models"):
         parser.add_argument(f"--{name}")
-    run = Programs(os.path.abspath(parser.parse_args().bin))
+    parser.add_argument("--width", type=int, default=1024)
+    options = parser.parse_args()
+    run = Programs(os.path.abspath(options.bin), options.width)
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         prepare(run)
         base = trained(run)
         damaged(run, base)
         verified(run)
+        checkpoints_cost(run)
         os.chdir("/")
 
 

@@ -3,7 +3,7 @@
 
 Archives of torch.export, written without torch: a classifier with a mask of its attention, classes of tokens of which some are ignored, a regression,
 labels of which a sample has several, an adapter of low rank on a frozen decoder, and a decoder with its loss inside. Each is trained, proved,
-verified, evaluated and exported. Exits 77 without NumPy.
+verified, evaluated and exported; of the last two a cheat's run is disputed, about a frozen weight and about the loss. Exits 77 without NumPy.
 """
 
 import support
@@ -66,7 +66,7 @@ def make_data(buyer):
     buyer.pack("scores", x=ids, y=(ids[:, :1] / WORDS).astype("f4"), attention_mask=mask)
     buyer.pack("labels", x=ids, y=(ids[:, :1] >> numpy.arange(CLASSES) & 1).astype("u1"), attention_mask=mask)
     buyer.pack("text", x=ids, y=ids)
-    for name in ("alice", "solver", "verifier"):
+    for name in ("alice", "solver", "verifier", "cheat", "referee"):
         buyer.run("dgx-key", "new", name)
 
 
@@ -95,9 +95,16 @@ def main():
         before = {"head.lora_A.weight": uniform((2, WIDTH), 4), "head.lora_B.weight": numpy.zeros((WORDS, 2)), "head.weight": uniform((WORDS, WIDTH), 3)}
         moved = [name for name, start in before.items() if (weights[name] != start).any()]
         buyer.check(moved == ["head.lora_A.weight", "head.lora_B.weight"], f"trained are {moved}")
+        base = next(n for n, line in enumerate(buyer.lines("adapter")) if line.get("src") == "state model/head.weight")
+        said = buyer.disputed("adapter", "text", f"step=7,op={base},element=3,bit=20")
+        buyer.check("model/head.weight" in said, f"the dispute is about another entry: {said}")
 
         net, loss, logits = decoder(inside=True)
         life(buyer, "inside", "text", net, [loss, logits], "output=loss", tree={"loss": 0, "logits": 0})
+        lines = buyer.lines("inside")
+        loss = lines[next(line["next"] for line in lines if line.get("src") == "state loss")]
+        said = buyer.disputed("inside", "text", f"step=9,op={loss['v']},element=0,bit=0")
+        buyer.check("\nscalar as diff has it\n" in said, f"the dispute about the loss: {said}")
 
 
 if __name__ == "__main__":

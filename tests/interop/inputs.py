@@ -47,6 +47,20 @@ class Buyer(support.Bench):
     def final_state(self, task, data):
         return self.run("dgx-train", f"{task}.json", "--data", f"{data}.h5", "-o", f"{task}.run")["state"]
 
+    def disputed(self, task, data, drill):
+        """What the referee says of a run of this task with that fault, after all moves; the honest run is TASK.run. Needs the keys cheat, verifier and referee."""
+        places = [(f"{data}.h5", "data.h5"), (f"{task}.run", "run")] + [(f"{task}.{part}", f"task.{part}") for part in ("json", "program.jsonl", "init.h5")]
+        places = [(self.path(before), self.path(after)) for before, after in places if before != after and os.path.exists(self.path(before))]
+        for before, after in places:
+            os.rename(before, after)
+        script = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "cli", "dispute.sh")
+        done = subprocess.run(["sh", script, drill], cwd=self.folder, capture_output=True, text=True, timeout=300,
+                              env={**os.environ, "PATH": f"{self.bin}:{os.environ['PATH']}"})
+        for before, after in places:
+            os.rename(after, before)
+        self.check(done.stdout.startswith("referee 1\n"), f"the dispute about {task}: {done.stdout}{done.stderr}")
+        return done.stdout
+
     def refused(self, words, *command, **named):
         done = subprocess.run([os.path.join(self.bin, each) if n == 0 else each for n, each in enumerate(self.command(*command, **named))],
                               cwd=self.folder, capture_output=True, text=True, timeout=300)
@@ -145,13 +159,8 @@ def check_classifier(buyer):
     lines = buyer.lines("task")
     field = next(n for n, line in enumerate(lines) if line.get("src") == "batch attention_mask")
     line = next(n for n, each in enumerate(lines) if any(access.split("[")[0] == str(field) for access in each.get("x", [])))
-    os.rename(buyer.path("text.h5"), buyer.path("data.h5"))
-    os.rename(buyer.path("task.run"), buyer.path("run"))
-    script = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "cli", "dispute.sh")
-    done = subprocess.run(["sh", script, f"step=7,op={line},element=3,bit=0"], cwd=buyer.folder, capture_output=True, text=True, timeout=300,
-                          env={**os.environ, "PATH": f"{buyer.bin}:{os.environ['PATH']}"})
-    buyer.check(done.stdout.startswith("referee 1\nscalar as diff has it\n"), f"the dispute: {done.stdout}{done.stderr}")
-    os.rename(buyer.path("data.h5"), buyer.path("text.h5"))
+    said = buyer.disputed("task", "text", f"step=7,op={line},element=3,bit=0")
+    buyer.check("\nscalar as diff has it\n" in said, f"the dispute: {said}")
 
 
 def check_decoder(buyer):

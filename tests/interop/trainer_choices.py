@@ -1,10 +1,12 @@
 """Losses, optimisers and schedules by the pages alone: trainer_choices.py --bin FOLDER --plugins FOLDER
 
-Every loss, optimiser and schedule of dgx-submit(1), "SPEC", and gradients accumulated over steps and averages of weights, on a linear model, 60 steps each: the updates are written here from the formulas of
-dgx-lowerings(7), "Losses" and "Optimisers", not run from the task's program, and the final state must be that of dgx-train, bit for bit. Small batches
-whose gradients are accumulated must give nearly the weights of large ones. Exits 77 without NumPy, h5py and cryptography.
+Every loss, optimiser and schedule of dgx-submit(1), "SPEC", groups and frozen parameters, gradients accumulated over steps and averages of weights, on a
+linear model, 60 steps each: the updates are written here from the formulas of dgx-lowerings(7), "Losses" and "Optimisers", not run from the task's program,
+and the final state must be that of dgx-train, bit for bit. Small batches whose gradients are accumulated must give nearly the weights of large ones.
+Exits 77 without NumPy, h5py and cryptography.
 """
 
+import fnmatch
 import sys
 
 try:
@@ -16,6 +18,7 @@ except ImportError as missing:
     sys.exit(77)
 
 import support
+from exported import Export, uniform  # of tests/support
 from spec import folds, inputs, numbers, statements
 from tasks import read_dataset, read_state
 
@@ -24,9 +27,9 @@ STEPS, BATCH, SAMPLES, WIDTH, OUTPUTS = 60, 4, 30, 5, 3
 LOSSES = ("bce", "bce:pos-weights=0.5/2/3.3", "bce:pos-weights=1.7", "huber", "huber:delta=0.3", "l1", "mse")
 OPTIMIZERS = ("lion:lr=1e-2", "lion:lr=1e-2,betas=0.8/0.95,weight-decay=0.1", "rmsprop", "rmsprop:centered,weight-decay=0.01",
               "rmsprop:lr=3e-3,alpha=0.9,eps=1e-6,momentum=0.9,centered", "adagrad", "adagrad:lr=0.1,lr-decay=0.05,weight-decay=0.01,initial=0.1",
-              "sgd:lr=0.1,momentum=0.9", "adamw:lr=1e-2")
+              "adam:lr=1e-2,weight-decay=0.1", "sgd:lr=0.1,momentum=0.9", "adamw:lr=1e-2")
 SCHEDULES = ("cosine:cycles=7,warmup=5%,min=1e-3", "polynomial:power=2.5,min=1e-3", "polynomial:power=0.5,warmup=5", "inverse-sqrt:warmup=10%",
-             "wsd:warmup=3,decay=33%,min=1e-4", "one-cycle", "one-cycle:up=0.5,start=1e-3,end=0", "linear:warmup=7")
+             "wsd:warmup=3,decay=33%,min=1e-4", "one-cycle", "one-cycle:up=0.5,start=1e-3,end=0", "linear:warmup=7", "step:every=20,gamma=0.3,warmup=5%")
 
 # Optimiser, schedule, and options: the gradients of several steps, and averages.
 ACCUMULATED = [(optimizer, "constant", ["--accumulate", "3"]) for optimizer in OPTIMIZERS]
@@ -38,9 +41,15 @@ ACCUMULATED += [(optimizer, schedule, ["--accumulate", "2", "--ema", "0.9", "--c
                 for schedule in ("plateau:every=2,patience=0,threshold=0.3,warmup=10%,cooldown=2", "plateau:every=1,patience=0,threshold=0.9,factor=0.3,min=1e-3")]
 ACCUMULATED += [("adagrad:lr=0.1,lr-decay=0.05", "linear:warmup=2", ["--accumulate", "5", "--clip-norm", "0.05"]),
                 ("sgd:lr=0.1,momentum=0.9", "constant", ["--accumulate", "60", "--clip-norm", "1e9"])]
+UPDATES = [(optimizer, schedule, more) for optimizer in ("adamw:lr=1e-2", "rmsprop:lr=3e-3,momentum=0.9,centered", "adagrad:lr=0.1,lr-decay=0.05")
+           for schedule, more in (("cosine:warmup=5%", ["--group", "*.bias:lr=3x", "--group", "0.*:weight-decay=0.3,lr=0.1x"]),
+                                  ("constant", ["--freeze", "*.bias", "--ema", "0.5", "--clip-norm", "0.5"]))]
+# Of losses that fall below zero without end, so that a window better by less than a share of the best one comes.
+BELOW_ZERO = [("sgd:lr=0.01,momentum=0.5", "plateau:every=5,patience=1,threshold=0.3,factor=0.5", []),
+              ("adamw:lr=1e-2", "plateau:every=2,patience=0,threshold=0.2,factor=0.3", ["--accumulate", "2", "--ema", "0.9"])]
 
 
-FALLS = [0]  # how often plateau lowered a rate
+FALLS = {False: 0, True: 0}  # how often plateau lowered a rate; True: after a window whose mean loss was below zero
 
 
 def fma(a, b, c):
@@ -59,6 +68,8 @@ def above(x, low):
 def loss_of(task, x, t):
     """Each number's loss and its derivative by the output, times the count."""
     spec = task["loss"] if isinstance(task["loss"], dict) else {"kind": task["loss"]}
+    if spec["kind"] == "output":
+        return x, np.ones_like(x)
     t = t.astype(F32)
     if spec["kind"] == "bce":
         soft = function("log1p", function("exp", -np.abs(x))) + above(-x, 0)
@@ -80,6 +91,10 @@ def loss_of(task, x, t):
     return np.where(z <= delta, (F32(0.5) * z) * z, delta * (z - half)), np.where(clipped < delta, clipped, delta)
 
 
+def means(pattern, name, parameter):
+    return parameter.ndim < int(pattern[5:]) if pattern.startswith("rank<") else fnmatch.fnmatchcase(name, pattern)
+
+
 class Updates:
     """The optimiser's formulas on one parameter, with its entries in `state`."""
 
@@ -88,8 +103,7 @@ class Updates:
         self.task, self.spec, self.state, self.step, self.factor = task, task["optimizer"], state, step, factor
         self.name, self.group = name, {}
         for number, group in enumerate(task.get("groups", ()), 1):
-            assert group["match"] == "rank<2"
-            if state["model/" + name].ndim < 2 and not self.group:
+            if means(group["match"], name, state["model/" + name]) and not self.group:
                 self.group = {"number": number, **group}
 
     def number(self, field):
@@ -143,12 +157,15 @@ class Updates:
         b = self.state[entry("momentum")] = fma(self.number("momentum"), self.state[entry("momentum")], self.decayed(p, g))
         return fma(self.scheduled("-lr"), b, p)
 
-    def adamw(self, p, g, entry):
+    def adam(self, p, g, entry):
+        return self.adamw(p, self.decayed(p, g), entry, p)
+
+    def adamw(self, p, g, entry, shrunk=None):
         m, v = self.state[entry("exp_avg")], self.state[entry("exp_avg_sq")]
         m = self.state[entry("exp_avg")] = fma(1 - self.number("beta1"), g - m, m)
         v = self.state[entry("exp_avg_sq")] = fma(g * g, 1 - self.number("beta2"), v * F32(self.number("beta2")))
         q = m / fma(np.sqrt(v), self.scheduled("1/sqrt(1-b2^t)"), self.number("eps"))
-        return fma(-self.scheduled("lr/(1-b1^t)"), q, self.shrunk(p))
+        return fma(-self.scheduled("lr/(1-b1^t)"), q, self.shrunk(p) if shrunk is None else shrunk)
 
 
 def dot(a, b):
@@ -168,7 +185,9 @@ def train_step(task, state, x, t, step):
     if task["schedule"]["kind"] == "plateau":
         factor = plateau(task, state, step)
     g = slope / count
-    gradients = clipped(task, accumulated(task, state, {"0.weight": dot(g.T, x), "0.bias": dot(np.ones((1, len(g)), F32), g)[0]}, step))
+    gradients = {"0.weight": dot(g.T, x), "0.bias": dot(np.ones((1, len(g)), F32), g)[0]}
+    trained = {name: gradient for name, gradient in gradients.items() if not any(means(pattern, name, gradient) for pattern in task.get("freeze", ()))}
+    gradients = clipped(task, accumulated(task, state, trained, step))
     if (step + 1) % task.get("accumulate", 1) == 0:
         for name, gradient in gradients.items():
             Updates(task, state, step, factor, name).update(gradient)
@@ -198,7 +217,7 @@ def plateau(task, state, step):
         least = F32(float.fromhex(rule["min"]) / float.fromhex(task["optimizer"]["lr"]))
         state["optimizer/plateau/factor"] = np.array(max(now * F32(float.fromhex(rule["factor"])), least), F32)
         count = -rule["cooldown"]
-        FALLS[0] += 1
+        FALLS[bool(seen < 0)] += 1
     state["optimizer/plateau/bad"] = np.array(count, "<i8")
     return now
 
@@ -223,17 +242,18 @@ def clipped(task, gradients):
 
 
 def check(bench, name, data, loss, optimizer, schedule, more=()):
-    bench.run("dgx-submit", "--data", f"{data}.h5", "--model", f"mlp:{WIDTH}-{OUTPUTS}", "--loss", loss, "--optimizer", optimizer, "--schedule", schedule, *more,
+    model = "linear.pt2" if loss == "output" else f"mlp:{WIDTH}-{OUTPUTS}"
+    bench.run("dgx-submit", "--data", f"{data}.h5", "--model", model, "--loss", loss, "--optimizer", optimizer, "--schedule", schedule, *more,
               "--batch", str(BATCH), "--steps", str(STEPS), "--seed", "5", "--checkpoint-every", "30", "--key", "key.pem", "-o", f"{name}.json")
     done = bench.run("dgx-train", f"{name}.json", "--data", f"{data}.h5", "-o", f"{name}.run", "--threads", "1")
     task = statements.read(bench.path(f"{name}.json")).predicate
     fields, _ = read_dataset(bench, f"{data}.h5")
     stored = read_state(bench.path(f"{name}.run/checkpoint-{STEPS:010}-{done['state'][:12]}.h5"))
     lines = [{"src": f"state {entry}", "s": list(array.shape), "t": {"<f4": "f32", "<i8": "i64"}[array.dtype.str]} for entry, array in stored.items()]
-    state = inputs.initial_state(lines, 5)
+    state = read_state(bench.path(f"{name}.init.h5")) if loss == "output" else inputs.initial_state(lines, 5)
     for step in range(STEPS):
         chosen = inputs.batch_indices(5, SAMPLES, BATCH, step)
-        train_step(task, state, fields["x"][chosen], fields["y"][chosen], step)
+        train_step(task, state, fields["x"][chosen], fields["y"][chosen] if "y" in fields else None, step)
     for entry, array in stored.items():
         bench.check(array.tobytes() == np.ascontiguousarray(state[entry]).tobytes(), f"{loss}, {optimizer}, {schedule}, {' '.join(more)}: {entry}")
 
@@ -254,6 +274,14 @@ def check_large_batch(bench, optimizer):
         bench.check(np.abs(small).max() > 1e-2, f"{optimizer}: {entry} has learnt nothing")
 
 
+def save_linear(bench):
+    """A linear model whose loss is the mean of its outputs."""
+    net = Export()
+    x = net.input("x", ["s0", WIDTH])
+    weight, bias = net.parameter("0.weight", uniform((OUTPUTS, WIDTH), 1)), net.parameter("0.bias", uniform((OUTPUTS,), 2))
+    net.save(bench.path("linear.pt2"), net.call("mean", self=net.call("linear", input=x, weight=weight, bias=bias)))
+
+
 def main():
     options = support.parsed(support.parser())
     with support.Bench(options.bin) as bench:
@@ -265,16 +293,19 @@ def main():
             np.save(bench.path("x.npy"), x)
             np.save(bench.path("y.npy"), y)
             bench.run("dgx-pack", "npy", "--x", "x.npy", "--y", "y.npy", "-o", f"{name}.h5")
+        bench.run("dgx-pack", "npy", "--x", "x.npy", "-o", "alone.h5")
+        save_linear(bench)
         cases = [("labels" if loss == "bce:pos-weights=1.7" else "shares" if loss.startswith("bce") else "targets", loss, "sgd:lr=0.1,momentum=0.9", "constant")
                  for loss in LOSSES]
         cases += [("labels", "bce", optimizer, "constant") for optimizer in OPTIMIZERS]
         cases += [("targets", "huber", "adagrad:lr=0.1,lr-decay=0.01" if number % 2 else "lion:lr=1e-2", schedule) for number, schedule in enumerate(SCHEDULES)]
-        cases += [("labels", "bce", *case) for case in ACCUMULATED]
+        cases += [("labels", "bce", *case) for case in ACCUMULATED + UPDATES]
+        cases += [("alone", "output", *case) for case in BELOW_ZERO]
         for optimizer in ("sgd:lr=0.1,momentum=0.9", "adamw:lr=1e-2"):
             check_large_batch(bench, optimizer)
         for number, case in enumerate(cases):
             check(bench, f"case{number}", *case)
-        bench.check(FALLS[0] > 20, f"plateau fell only {FALLS[0]} times")
+        bench.check(FALLS[False] > 20 and FALLS[True] > 2, f"plateau fell only {FALLS[False]} times, and {FALLS[True]} below zero")
         print(f"{len(cases)} trainings of {STEPS} steps")
 
 
