@@ -58,6 +58,14 @@ def chunks(data):
     return [leaf(data[i:i + 1024]) for i in range(0, len(data), 1024)]
 
 
+def nodes(data):
+    """The roots of aligned groups of 16 leaves. Their own root must be that of all leaves, as the page says."""
+    leaves = chunks(data)
+    found = [root(leaves[i:i + 16]) for i in range(0, len(leaves), 16)]
+    assert root(found) == root(leaves)
+    return found
+
+
 def tensor(dtype, dims, data):
     head = bytes([2, dtype, len(dims)]) + b"".join(struct.pack(">Q", d) for d in dims)
     return sha(head + root(chunks(data)))
@@ -100,6 +108,7 @@ print(json.dumps({
     "consistency": [{"old": m, "new": n, "path": hexes(subproof(m, numbered[:n], True))}
                     for m, n in [(1, 2), (3, 7), (4, 7), (6, 8), (8, 13), (17, 33), (32, 40), (40, 40)]],
     "tensors": tensors,
+    "nodes": [{"bytes": n, "nodes": hexes(nodes(pattern(n)))} for n in (1, 16384, 16385, 3 * 16384 - 1, 5 * 16384 + 1025)],
     "state": {"names": [n for n, _ in named], "digest": state(named).hex(), "empty": state([]).hex()},
     "committed_state_leaf": leaf(b"\x04" + one).hex(),
     "value_leaf": leaf(b"\x05" + one).hex(),

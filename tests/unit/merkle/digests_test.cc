@@ -1,9 +1,11 @@
 #include "dgx/merkle/digests.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <set>
 
 #include "dgx/crypto/sha256.h"
+#include "dgx/merkle/nodes.h"
 #include "vectors.h"
 
 namespace dgx::merkle {
@@ -47,6 +49,20 @@ TEST_CASE("a tensor hashed by leaves or by parts has the same digest") {
   std::vector<Digest> parts;
   for (std::uint64_t i = 0; i < tensor_part_count(size); ++i) parts.push_back(tensor_part_root(bytes, i));
   CHECK(tensor_digest(DType::kU8, shape, root_of(parts)) == whole);
+}
+
+TEST_CASE("the nodes of a tensor are those of the definition, and their root is its root") {
+  for (const json::Value& vector : *member(vectors(), "nodes").as_array()) {
+    const auto size = static_cast<std::size_t>(integer(vector, "bytes"));
+    const Bytes bytes = pattern(size);
+    std::vector<Digest> nodes;
+    for (std::size_t at = 0; at < size; at += kTensorNodeBytes)
+      nodes.push_back(tensor_node(ByteView(bytes).subspan(at, std::min(kTensorNodeBytes, size - at))));
+    CAPTURE(size);
+    CHECK(nodes == digests(member(vector, "nodes")));
+    CHECK(nodes.size() == tensor_node_count(size));
+    CHECK(root_of(nodes) == root_of(tensor_leaves(bytes)));
+  }
 }
 
 TEST_CASE("leaf and part counts round up and do not overflow") {

@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "dgx/merkle/nodes.h"
 #include "vectors.h"
 
 namespace dgx::merkle {
@@ -19,6 +20,22 @@ TEST_CASE("every leaf of a tensor opens to its digest") {
     CHECK(check_opening(*opening, tensor_digest(tensor)).ok());
   }
   CHECK(open_tensor(tensor, tensor_leaf_count(size)).error().code == ErrorCode::kUsage);
+}
+
+TEST_CASE("a leaf opens alike from its group and the tensor's nodes") {
+  for (const std::size_t size : {std::size_t{1}, std::size_t{16384}, std::size_t{5 * 16384 + 1025}}) {
+    const Bytes bytes = pattern(size);
+    const TensorView tensor{DType::kU8, {static_cast<std::int64_t>(size)}, bytes};
+    std::vector<ByteView> groups;
+    std::vector<Digest> nodes;
+    for (std::size_t at = 0; at < size; at += kTensorNodeBytes) {
+      groups.push_back(ByteView(bytes).subspan(at, std::min(kTensorNodeBytes, size - at)));
+      nodes.push_back(tensor_node(groups.back()));
+    }
+    for (std::uint64_t leaf = 0; leaf < tensor_leaf_count(size); ++leaf)
+      CHECK(*open_tensor(tensor.dtype, tensor.shape, leaf, groups[leaf / 16], nodes) ==
+            *open_tensor(tensor, leaf));
+  }
 }
 
 TEST_CASE("an empty tensor has nothing to open") {
