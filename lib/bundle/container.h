@@ -34,6 +34,9 @@ struct NamedView {
   std::optional<Digest> digest;  ///< becomes the dataset's attribute `digest`
 };
 
+/// Digests as the tensor u8[n,32] that bundles store; a view of them.
+[[nodiscard]] TensorView digests_view(std::span<const Digest> digests);
+
 /// Writes one bundle. Errors name the target; nothing is at the target before commit().
 class Writer {
  public:
@@ -77,6 +80,11 @@ class Writer {
   std::set<std::string, std::less<>> groups_;
 };
 
+/// Unpacks chunk `index` of a chunked dataset: all its numbers but the zeros that fill it up, in row-major
+/// order. `numbers` has their size (place_of_chunk). kMalformed, kIo; without the file's name.
+[[nodiscard]] Status unpack_chunk(const InputFile& file, const Stored& from, std::uint64_t index,
+                                  std::span<std::uint8_t> numbers);
+
 /// A dataset's metadata, read before anything of its size is allocated.
 struct TensorInfo {
   DType dtype = DType::kF32;
@@ -115,6 +123,10 @@ class Reader {
   [[nodiscard]] Result<std::vector<std::string>> datasets_below(const std::string& group) const;
 
   [[nodiscard]] Result<TensorInfo> info(const std::string& path) const;
+  /// The place of a dataset's numbers in file(), for those who read parts of them; valid as long as the
+  /// reader.
+  [[nodiscard]] Result<const Stored*> stored(const std::string& path) const;
+  [[nodiscard]] const InputFile& file() const { return file_; }
   /// Reads the numbers of several datasets, decompressing in threads. kMalformed if together they exceed
   /// effort.max_bytes. Those of effort.bulk_bytes or more are kept in files.
   [[nodiscard]] Result<std::vector<BulkTensor>> bulk_tensors(std::span<const std::string> paths,

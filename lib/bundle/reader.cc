@@ -42,15 +42,8 @@ Result<TensorInfo> info_of(const Object& root, const std::string& path) {
 }
 
 Status read_chunk(const InputFile& file, const Stored& from, std::uint64_t index, BulkTensor& into) {
-  thread_local Scratch buffer;
-  thread_local Scratch scratch;
-  const Extent& piece = from.pieces[index];
-  if (buffer.size() < piece.size) buffer.resize(piece.size);
-  const std::span stored{buffer.data(), static_cast<std::size_t>(piece.size)};
-  DGX_CHECK(file.read(piece.begin, stored));
   const ChunkPlace place = place_of_chunk(*from.layout, from.shape, index);
-  DGX_CHECK(decode_chunk(stored, size_of(from.dtype), from.layout->chunk_bytes(),
-                         into.bytes().subspan(place.begin, place.size), scratch));
+  DGX_CHECK(unpack_chunk(file, from, index, into.bytes().subspan(place.begin, place.size)));
   release(into.view(), place.begin, place.size);
   return {};
 }
@@ -86,6 +79,17 @@ Status read_chunks(const InputFile& file, const std::vector<OpenDataset>& datase
 }
 
 }  // namespace
+
+Status unpack_chunk(const InputFile& file, const Stored& from, std::uint64_t index,
+                    std::span<std::uint8_t> numbers) {
+  thread_local Scratch buffer;
+  thread_local Scratch scratch;
+  const Extent& piece = from.pieces[index];
+  if (buffer.size() < piece.size) buffer.resize(piece.size);
+  const std::span stored{buffer.data(), static_cast<std::size_t>(piece.size)};
+  DGX_CHECK(file.read(piece.begin, stored));
+  return decode_chunk(stored, size_of(from.dtype), from.layout->chunk_bytes(), numbers, scratch);
+}
 
 Result<Reader> Reader::open(const std::string& path, Kind kind) {
   auto file = InputFile::open(path);
@@ -194,6 +198,12 @@ Result<TensorInfo> Reader::info(const std::string& path) const {
   auto info = info_of(root_, path);
   if (!info.ok()) return in_file(within(fmt::format("\"{}\"", path), std::move(info).error()));
   return info;
+}
+
+Result<const Stored*> Reader::stored(const std::string& path) const {
+  const auto found = stored_at(root_, path);
+  if (!found.ok()) return in_file(within(fmt::format("\"{}\"", path), found.error()));
+  return *found;
 }
 
 Result<std::vector<Tensor>> Reader::tensors(std::span<const std::string> paths, const Effort& effort) const {

@@ -124,6 +124,12 @@ Status check_name(std::string_view name) {
   return {};
 }
 
+TensorView digests_view(std::span<const Digest> digests) {
+  static_assert(sizeof(Digest) == 32);
+  const ByteView bytes{reinterpret_cast<const std::uint8_t*>(digests.data()), digests.size_bytes()};
+  return {DType::kU8, {static_cast<std::int64_t>(digests.size()), 32}, bytes};
+}
+
 Result<Writer> Writer::create(AtomicFile target, Kind kind, Effort effort, Storage storage) {
   Writer writer(std::move(target), thread_count(effort.threads), storage);
   auto handle = h5::create_file(writer.target_.path(), writer.outcome_.get());
@@ -190,9 +196,7 @@ Status Writer::tensor(const std::string& path, const TensorView& view) {
 }
 
 Status Writer::digests(const std::string& path, std::span<const Digest> digests) {
-  static_assert(sizeof(Digest) == 32);
-  const ByteView bytes{reinterpret_cast<const std::uint8_t*>(digests.data()), digests.size_bytes()};
-  return tensor(path, {DType::kU8, {static_cast<std::int64_t>(digests.size()), 32}, bytes});
+  return tensor(path, digests_view(digests));
 }
 
 Status Writer::landed() const {

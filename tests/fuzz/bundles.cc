@@ -6,6 +6,7 @@
 
 #include "containers.h"
 #include "dgx/bundle/dataset.h"
+#include "dgx/bundle/opened.h"
 #include "dgx/bundle/run.h"
 #include "dgx/bundle/sample.h"
 #include "dgx/bundle/state.h"
@@ -62,11 +63,28 @@ void check_stored(const Result<StoredState>& stored) {
       "a state read with its digests has them");
 }
 
+/// Reads the rows of an opened dataset: all of them, if it is a small one.
+Status read_rows(const std::string& path) {
+  DGX_TRY(const auto opened,
+          OpenedDataset::open(path,
+                              {.threads = 1, .max_bytes = kEffort.max_bytes, .cache_from = kMaxTensorBytes}));
+  for (const auto& [name, rows] : opened.rows()) {
+    const std::int64_t count = rows.shape()[0];
+    DGX_TRY(const std::int64_t numbers, element_count(rows.shape()));
+    if (numbers > 1 << 20) continue;
+    Bytes row(static_cast<std::size_t>(numbers / count) * size_of(rows.dtype()));
+    for (std::int64_t i = 0; i < count; ++i) DGX_CHECK(rows.copy(i, row));
+  }
+  return {};
+}
+
 void read_as_dataset(const std::string& path) {
   static_cast<void>(read_dataset_info(path));
   static_cast<void>(read_dataset(path, Check::kNothing, kEffort));
   const auto dataset = read_dataset(path, Check::kDigests, kEffort);
+  const Status rows = read_rows(path);
   if (!dataset.ok()) return;
+  fuzz::require(rows.ok(), "a dataset that can be read can be opened");
   const auto info = read_dataset_info(path);
   fuzz::require(info.ok() && *dataset_digest(*dataset) == info->digest, "a dataset has the digest it says");
 }

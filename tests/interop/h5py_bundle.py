@@ -71,6 +71,11 @@ def tensor_digest(array):
     return sha(bytes([2, kind, array.ndim]) + dims + root_of(leaves))
 
 
+def nodes_of(array):
+    leaves = [sha(b"\0" + array.tobytes()[i : i + 1024]) for i in range(0, array.nbytes, 1024)]
+    return [root_of(leaves[i : i + 16]) for i in range(0, len(leaves), 16)]
+
+
 def entries_root(tensors):
     leaves = []
     for name in sorted(tensors):
@@ -130,11 +135,19 @@ def test_reading():
         check(file["state/model/bias"].chunks is None, "small tensors are not")
     with h5py.File(path("data.h5"), "r") as file:
         data = tensors_in(file)
+        nodes = {name: data.pop(f"{name}.nodes") for name in ("x", "y")}
+        for name, stored in nodes.items():
+            check(stored.dtype == "u1" and [bytes(row) for row in stored] == nodes_of(data[name]), f"nodes of {name}")
+        check(len(nodes["x"]) == 144, "nodes of 2,352,000 bytes: 143 whole groups and one of 9,088 bytes")
         check(np.array_equal(data["x"], counting("|u1", (3000, 28, 28))), "samples")
         check(np.array_equal(data["y"], counting("<i8", (3000,))), "labels")
         recipe = file.attrs["recipe"]
         check(recipe == b'{"ranges":{"x":[0,250],"y":[0,250]},"scale":"0x1p0","shift":"0x0p0"}', "recipe")
         check(file.attrs["digest"].decode() == dataset_digest(data, recipe), "digest of the dataset")
+    with h5py.File(path("data.plain.h5"), "r") as plain, h5py.File(path("data.h5"), "r") as packed:
+        check(plain.attrs["digest"] == packed.attrs["digest"], "digest of the plain dataset")
+        check(all(item.chunks is None and item.id.get_create_plist().get_nfilters() == 0 for item in plain.values()), "a plain dataset has no filter")
+        check(all(np.array_equal(plain[name][()], packed[name][()]) for name in packed), "numbers of the plain dataset")
     with h5py.File(path("sample.h5"), "r") as file:
         check(file["segments/0000000004/path"].shape == (2, 32), "path of a sample")
         check(tensors_in(file["segments/0000000004/state"]).keys() == state.keys(), "start state of a sample")
@@ -153,6 +166,11 @@ def replace(file, name, **options):
     made = file.create_dataset(name, data=data, **options)
     for key, value in attributes.items():
         made.attrs[key] = value
+
+
+def replace_by(file, name, data):
+    del file[name]
+    file[name] = data
 
 
 def external_link(file):
@@ -368,7 +386,7 @@ def test_hostile():
 
 
 def test_kinds():
-    for kind, name in [("state", "state.h5"), ("dataset", "data.h5"), ("sample", "sample.h5"), ("trace", "trace.h5"), ("run", "run")]:
+    for kind, name in [("state", "state.h5"), ("dataset", "data.h5"), ("dataset", "data.plain.h5"), ("sample", "sample.h5"), ("trace", "trace.h5"), ("run", "run")]:
         code, _, error = tool("read", kind, path(name))
         check(code == 0, f"{name}: {error}")
     code, _, error = tool("read", "dataset", path("state.h5"))
@@ -383,6 +401,21 @@ def test_kinds():
             file.attrs[key] = np.bytes_(value)
         code, _, error = tool("read", "dataset", path("edited.h5"))
         check(code == 65, f"{key} {value}: exit {code}, {error}")
+    zeros = np.zeros((144, 32), "u1")
+    for what, change in [("no nodes", lambda file: file.__delitem__("x.nodes")),
+                         ("other nodes", lambda file: file["x.nodes"].__setitem__(Ellipsis, zeros)),
+                         ("one node more", lambda file: replace_by(file, "x.nodes", np.zeros((145, 32), "u1"))),
+                         ("wide nodes", lambda file: replace_by(file, "x.nodes", np.zeros((144, 33), "u1"))),
+                         ("nodes of no field", lambda file: file.create_dataset("z.nodes", data=zeros[:1]))]:
+        shutil.copy(path("data.plain.h5"), path("edited.h5"))
+        with h5py.File(path("edited.h5"), "r+", libver="v110") as file:
+            change(file)
+        for way in ("read", "open"):
+            code, _, error = tool(way, "dataset", path("edited.h5"))
+            check(code == 65 and "nodes" in error, f"{what}: {way}: exit {code}, {error}")
+    for name in ("data.h5", "data.plain.h5"):
+        code, _, error = tool("open", "dataset", path(name))
+        check(code == 0, f"{name} is opened: {error}")
 
 
 # --- files of others, for dgx-pack ---

@@ -26,7 +26,10 @@ class Case:
 
 def read_dataset(bench, name):
     with h5py.File(bench.path(name), "r") as file:
-        data = {field: np.asarray(file[field][()]) for field in file if field not in ("classes", "channels")}
+        data = {field: np.asarray(file[field][()]) for field in file if field not in ("classes", "channels") and not field.endswith(".nodes")}
+        for field, array in data.items():
+            stored = file[f"{field}.nodes"][()]
+            bench.check(stored.dtype == "u1" and [bytes(row) for row in stored] == digests.nodes(array), f"{name}: nodes of {field}")
         digest = digests.dataset(data, file.attrs["recipe"])
         bench.check(file.attrs["digest"].decode() == digest, f"{name}: digest of the dataset")
     return data, digest

@@ -10,7 +10,7 @@
 #include "cpu/entry_digests.h"
 #include "cpu/inputs.h"
 #include "cpu/machine.h"
-#include "dgx/core/bulk.h"
+#include "dgx/core/rows.h"
 #include "dgx/kernels/order.h"
 #include "dgx/kernels/philox.h"
 #include "dgx/kernels/scalar.h"
@@ -32,11 +32,11 @@ void flip(std::span<std::uint8_t> bytes, DType dtype, const Fault& fault) {
 }
 
 /// Copies rows [begin, end) of a batch to their places in it.
-Status copy_rows(const BulkView& data, const std::vector<std::int64_t>& rows, std::size_t begin,
+Status copy_rows(const RowView& data, const std::vector<std::int64_t>& rows, std::size_t begin,
                  std::size_t end, Tensor& to) {
   const std::size_t size = to.bytes().size() / rows.size();
   for (std::size_t i = begin; i < end; ++i) {
-    DGX_CHECK(copy_bytes(data, static_cast<std::size_t>(rows[i]) * size, to.bytes().subspan(i * size, size)));
+    DGX_CHECK(data.copy(rows[i], to.bytes().subspan(i * size, size)));
   }
   return {};
 }
@@ -61,7 +61,7 @@ struct ExactExecutor::Impl {
   };
   struct BatchField {
     ValueIndex value{};
-    BulkView data;
+    RowView data;
     Tensor rows;
     Tensor coming;  ///< the next step's rows, gathered while this one runs
   };
@@ -112,7 +112,7 @@ struct ExactExecutor::Impl {
 
 Status ExactExecutor::Impl::add_batch_field(ValueIndex v) {
   const Primitive& input = program->values[v];
-  DGX_TRY(const BulkView data, batch_field(input, inputs));
+  DGX_TRY(const RowView data, batch_field(input, inputs));
   batch.push_back({v, data, Tensor(input.dtype, input.shape), {}});
   return {};
 }
@@ -210,9 +210,9 @@ void ExactExecutor::Impl::choose_rows() {
 /// Prefetches the rows of a coming batch, from memory or from files: they are scattered over the dataset.
 void ExactExecutor::Impl::expect_rows(const std::vector<std::int64_t>& coming, Where where) const {
   for (const BatchField& field : batch) {
-    if ((field.data.file >= 0) != (where == Where::kFile)) continue;
+    if (field.data.in_memory() != (where == Where::kMemory)) continue;
     const std::size_t size = field.rows.bytes().size() / coming.size();
-    for (const std::int64_t row : coming) expect(field.data, static_cast<std::size_t>(row) * size, size);
+    for (const std::int64_t row : coming) field.data.expect(row, size);
   }
 }
 
@@ -392,8 +392,8 @@ Status ExactExecutor::Impl::step() {
   pack_entries();
   connect(machine);
   DGX_CHECK(prepare_step());
-  const bool from_files =
-      std::any_of(batch.begin(), batch.end(), [](const BatchField& field) { return field.data.file >= 0; });
+  const bool from_files = std::any_of(batch.begin(), batch.end(),
+                                      [](const BatchField& field) { return !field.data.in_memory(); });
   const bool aside = machine.has_idle_members() && !from_files;
   std::vector<std::int64_t> next;
   bool gathered_next = false;

@@ -33,20 +33,20 @@ std::optional<std::size_t> first_not_finite(const TensorView& tensor) {
 
 std::int64_t samples_of(const StepInputs& inputs) {
   const auto x = inputs.fields.find("x");
-  return x == inputs.fields.end() || x->second.shape.empty() ? 0 : x->second.shape[0];
+  return x == inputs.fields.end() || x->second.shape().empty() ? 0 : x->second.shape()[0];
 }
 
-Result<BulkView> batch_field(const kernels::Primitive& input, const StepInputs& inputs) {
+Result<RowView> batch_field(const kernels::Primitive& input, const StepInputs& inputs) {
   const auto found = inputs.fields.find(input.source.name);
   if (found == inputs.fields.end())
     return malformed("the program's `batch " + input.source.name + "` is no field of the dataset");
-  const BulkView& data = found->second;
-  Shape expected = data.shape;
+  const RowView& data = found->second;
+  Shape expected = data.shape();
   const bool is_complete = !expected.empty() && expected[0] == samples_of(inputs);
   if (is_complete) expected[0] = inputs.batch;
-  if (is_complete && data.dtype == input.dtype && expected == input.shape) return data;
+  if (is_complete && data.dtype() == input.dtype && expected == input.shape) return data;
   return malformed("the program's `batch " + input.source.name + "` is " + std::string(name_of(input.dtype)) +
-                   to_string(input.shape) + ", the dataset gives " + std::string(name_of(data.dtype)) +
+                   to_string(input.shape) + ", the dataset gives " + std::string(name_of(data.dtype())) +
                    to_string(expected));
 }
 

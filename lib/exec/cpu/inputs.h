@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "cpu/thread_team.h"
-#include "dgx/core/bulk.h"
+#include "dgx/core/rows.h"
 #include "dgx/core/tensor.h"
 #include "dgx/exec/executor.h"
 #include "dgx/kernels/primitive.h"
@@ -19,7 +19,7 @@ namespace dgx::exec {
 [[nodiscard]] std::int64_t samples_of(const StepInputs& inputs);
 /// The field that the program's batch input reads. kMalformed if there is none, or a batch of its rows has
 /// not the input's type and shape.
-[[nodiscard]] Result<BulkView> batch_field(const kernels::Primitive& input, const StepInputs& inputs);
+[[nodiscard]] Result<RowView> batch_field(const kernels::Primitive& input, const StepInputs& inputs);
 
 /// Returns the state's step. kMalformed unless the state is the program's (program::check_state), has a step,
 /// and is finite.

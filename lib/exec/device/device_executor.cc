@@ -103,7 +103,7 @@ Status DeviceExecutor::Impl::compile() {
 Status DeviceExecutor::Impl::check_inputs() const {
   for (const Primitive& value : program->values) {
     if (value.kind != Kind::kInput || value.source.kind != Source::Kind::kBatch) continue;
-    DGX_TRY([[maybe_unused]] const BulkView data, batch_field(value, inputs));
+    DGX_TRY([[maybe_unused]] const RowView data, batch_field(value, inputs));
   }
   return {};
 }
@@ -175,10 +175,10 @@ Status DeviceExecutor::Impl::record() {
 /// Copies the rows of a batch, scattered over the dataset, to `to`.
 Status DeviceExecutor::Impl::gather(ValueIndex v, const std::vector<std::int64_t>& rows,
                                     std::uint8_t* to) const {
-  const BulkView& data = inputs.fields.find(at(v).source.name)->second;
+  const RowView& data = inputs.fields.find(at(v).source.name)->second;
   const std::size_t size = static_cast<std::size_t>(bytes_of(at(v))) / rows.size();
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    DGX_CHECK(copy_bytes(data, static_cast<std::size_t>(rows[i]) * size, {to + i * size, size}));
+    DGX_CHECK(data.copy(rows[i], {to + i * size, size}));
   }
   return {};
 }

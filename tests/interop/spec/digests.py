@@ -6,6 +6,7 @@ import struct
 
 TYPE_BYTES = {"<f4": 1, "<i8": 2, "|u1": 3}
 LEAF_BYTES = 1024
+NODE_LEAVES = 16
 # Stands for the state after a diverging step: dgx-protocol(7), "Segments".
 DIVERGED = hashlib.sha256(b"dgx-diverged").digest()
 
@@ -45,9 +46,21 @@ def root_from_path(index, count, node, path):
     return node if last == 0 else None
 
 
-def tensor(array):
+def leaves_of(array):
     data = array.tobytes()
-    leaves = [leaf(data[i:i + LEAF_BYTES]) for i in range(0, len(data), LEAF_BYTES)]
+    return [leaf(data[i:i + LEAF_BYTES]) for i in range(0, len(data), LEAF_BYTES)]
+
+
+def nodes(array):
+    """Nodes of a tensor: the roots of its groups of 16 leaves, whose own root is the tensor's."""
+    leaves = leaves_of(array)
+    found = [root(leaves[i:i + NODE_LEAVES]) for i in range(0, len(leaves), NODE_LEAVES)]
+    assert root(found) == root(leaves)
+    return found
+
+
+def tensor(array):
+    leaves = leaves_of(array)
     dimensions = b"".join(struct.pack(">Q", size) for size in array.shape)
     return sha(bytes([2, TYPE_BYTES[array.dtype.str], array.ndim]) + dimensions + root(leaves))
 

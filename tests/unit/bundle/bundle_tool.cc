@@ -1,13 +1,15 @@
 // The program driven by tests/interop/h5py_bundle.py: writes bundles of known content, and reads given ones.
 //
-//   bundle_tool write FOLDER           state.h5, data.h5, sample.h5, trace.h5 and run/
+//   bundle_tool write FOLDER           state.h5, data.h5, sample.h5, trace.h5, plain ones of both, and run/
 //   bundle_tool read KIND FILE         exit 0, or the error's code with its message on stderr
+//   bundle_tool open dataset FILE      the same, reading its rows one by one
 //   bundle_tool hdf5 FILE PATH         dtype, shape and tensor digest of a dataset in a foreign file
 
 #include <cstdio>
 #include <string>
 
 #include "dgx/bundle/dataset.h"
+#include "dgx/bundle/opened.h"
 #include "dgx/bundle/run.h"
 #include "dgx/bundle/sample.h"
 #include "dgx/bundle/sources.h"
@@ -50,6 +52,8 @@ Status write_all(const std::string& folder) {
   DGX_TRY(const Dataset data,
           make_dataset(counting(DType::kU8, {3000, 28, 28}), counting(DType::kI64, {3000})));
   DGX_TRY(const Digest digest, write_dataset(folder + "/data.h5", data, Clobber::kReplace));
+  DGX_TRY([[maybe_unused]] const Digest same,
+          write_dataset(folder + "/data.plain.h5", data, Clobber::kReplace, {}, Storage::kPlain));
   DGX_TRY(SampleWriter sample,
           SampleWriter::create(folder + "/sample.h5", {digest, digest, 9}, Clobber::kReplace));
   DGX_CHECK(sample.add({4, digests.state, {digest, digest}}, state, digests));
@@ -78,6 +82,15 @@ Status read(const std::string& kind, const std::string& path) {
   return {};
 }
 
+Status open_rows(const std::string& path) {
+  DGX_TRY(const auto data, OpenedDataset::open(path, {.cache_from = kMaxTensorBytes}));
+  for (const auto& [name, rows] : data.rows()) {
+    Tensor row(rows.dtype(), Shape(rows.shape().begin() + 1, rows.shape().end()));
+    for (std::int64_t i = 0; i < rows.shape()[0]; ++i) DGX_CHECK(rows.copy(i, row.bytes()));
+  }
+  return {};
+}
+
 Status show_hdf5(const std::string& file, const std::string& path) {
   DGX_TRY(const BulkTensor tensor, read_hdf5(file, path));
   std::printf("%s %s %s\n", std::string(name_of(tensor.dtype())).c_str(), to_string(tensor.shape()).c_str(),
@@ -88,7 +101,7 @@ Status show_hdf5(const std::string& file, const std::string& path) {
 int report(const Status& status) {
   if (status.ok()) return 0;
   std::fprintf(stderr, "%s\n", status.error().message.c_str());
-  return static_cast<int>(status.error().code);
+  return static_cast<int>(status.error().code) & 0xFF;
 }
 
 }  // namespace
@@ -99,6 +112,7 @@ int main(int argc, char** argv) {
   const std::string command = argc > 2 ? argv[1] : "";
   if (command == "write" && argc == 3) return report(write_all(argv[2]));
   if (command == "read" && argc == 4) return report(read(argv[2], argv[3]));
+  if (command == "open" && argc == 4) return report(open_rows(argv[3]));
   if (command == "hdf5" && argc == 4) return report(show_hdf5(argv[2], argv[3]));
   return 2;
 }

@@ -13,6 +13,7 @@
 #include "dgx/core/bulk.h"
 #include "dgx/core/bytes.h"
 #include "dgx/core/files.h"
+#include "dgx/core/rows.h"
 #include "dgx/core/tensor.h"
 
 namespace dgx::bundle {
@@ -55,6 +56,8 @@ struct Dataset {
   /// The field, or nullptr.
   [[nodiscard]] const Field* find(std::string_view name) const;
   [[nodiscard]] std::int64_t samples() const { return x().numbers.shape()[0]; }
+  /// The rows of all fields: views of their numbers.
+  [[nodiscard]] FieldRows rows() const;
 };
 
 /// A field's metadata.
@@ -129,16 +132,23 @@ class StagedDataset {
 /// Writes the bundle but for its name, so that of several bundles either all come to be or none. The same
 /// dataset gives the same bytes. kIo.
 [[nodiscard]] Result<StagedDataset> stage_dataset(AtomicFile target, const Dataset& dataset,
-                                                  Effort effort = {});
+                                                  Effort effort = {}, Storage storage = Storage::kCompressed);
 /// stage_dataset() and commit() to a target that was not created before the work; returns the digest. Errors
 /// of AtomicFile::create, kIo.
 [[nodiscard]] Result<Digest> write_dataset(const std::string& path, const Dataset& dataset, Clobber clobber,
-                                           Effort effort = {});
+                                           Effort effort = {}, Storage storage = Storage::kCompressed);
 
 /// Reads a dataset bundle. kMalformed if anything disagrees with dgx-bundle(5); with `check` also if the
-/// digest or a range is wrong or a number is not finite. kMissing, kIo.
+/// digest, a node or a range is wrong or a number is not finite. kMissing, kIo.
 [[nodiscard]] Result<Dataset> read_dataset(const std::string& path, Check check = Check::kDigests,
                                            Effort effort = {});
+/// A dataset that was read, and its digest, recomputed.
+struct StoredDataset {
+  Dataset data;
+  Digest digest;
+};
+/// read_dataset() with Check::kDigests, for who compares the digest.
+[[nodiscard]] Result<StoredDataset> read_stored_dataset(const std::string& path, Effort effort = {});
 /// Reads all but the numbers; the digest is the one stated in the file. Same errors.
 [[nodiscard]] Result<DatasetInfo> read_dataset_info(const std::string& path);
 

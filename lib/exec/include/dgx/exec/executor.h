@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "dgx/core/bulk.h"
 #include "dgx/core/result.h"
+#include "dgx/core/rows.h"
 #include "dgx/core/tensor.h"
 #include "dgx/exec/profile.h"
 #include "dgx/kernels/schedule.h"
@@ -26,7 +26,7 @@ struct StepInputs {
   std::uint64_t seed = 0;
   std::int64_t batch = 0;
   /// The dataset's fields by name, [samples, …] each; borrowed for the executor's life. One is x.
-  std::map<std::string, BulkView, std::less<>> fields = {};
+  FieldRows fields = {};
   /// f32 scalars of the program to be read after each step, StepExecutor::watched().
   std::vector<kernels::ValueIndex> watched = {};
 };

@@ -1,0 +1,416 @@
+#include "dgx/bundle/opened.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <limits>
+#include <optional>
+#include <thread>
+
+#include "container.h"
+#include "faulty_file_system.h"
+#include "support.h"
+
+namespace dgx::bundle {
+namespace {
+
+using test::Folder;
+
+/// Sets a variable of the environment while it exists.
+class Variable {
+ public:
+  Variable(const char* name, const std::string& value) : name_(name) {
+    if (const char* const before = std::getenv(name)) before_ = before;
+    ::setenv(name, value.c_str(), 1);
+  }
+  Variable(const Variable&) = delete;
+  Variable& operator=(const Variable&) = delete;
+  ~Variable() { before_ ? ::setenv(name_, before_->c_str(), 1) : ::unsetenv(name_); }
+
+ private:
+  const char* name_;
+  std::optional<std::string> before_;
+};
+
+Dataset samples(std::int64_t count, Shape sample, DType dtype = DType::kU8) {
+  Shape shape{count};
+  shape.insert(shape.end(), sample.begin(), sample.end());
+  auto made = make_dataset(test::numbers(dtype, std::move(shape), 1), test::numbers(DType::kI64, {count}, 2));
+  REQUIRE(made.ok());
+  return std::move(made).value();
+}
+
+void write(const std::string& path, const Dataset& data, Storage storage) {
+  REQUIRE(write_dataset(path, data, Clobber::kReplace, {}, storage).ok());
+}
+
+Result<Bytes> row_of(const OpenedDataset& opened, const Dataset& data, const std::string& field,
+                     std::int64_t row) {
+  const BulkTensor& numbers = data.find(field)->numbers;
+  Bytes out(numbers.bytes().size() / static_cast<std::size_t>(numbers.shape()[0]));
+  DGX_CHECK(opened.rows().at(field).copy(row, out));
+  return out;
+}
+
+ByteView true_row(const Dataset& data, const std::string& field, std::int64_t row) {
+  const BulkTensor& numbers = data.find(field)->numbers;
+  const std::size_t size = numbers.bytes().size() / static_cast<std::size_t>(numbers.shape()[0]);
+  return numbers.bytes().subspan(static_cast<std::size_t>(row) * size, size);
+}
+
+/// True if every row of every field is the dataset's.
+bool gives_all(const OpenedDataset& opened, const Dataset& data) {
+  for (const auto& [name, field] : data.fields) {
+    for (std::int64_t row = 0; row < data.samples(); ++row) {
+      const auto got = row_of(opened, data, name, row);
+      if (!got.ok() || !std::ranges::equal(*got, true_row(data, name, row))) return false;
+    }
+  }
+  return true;
+}
+
+void flip(const std::string& path, std::uint64_t bit) {
+  const int file = ::open(path.c_str(), O_RDWR);
+  REQUIRE(file >= 0);
+  std::uint8_t byte = 0;
+  REQUIRE(::pread(file, &byte, 1, static_cast<off_t>(bit / 8)) == 1);
+  byte = static_cast<std::uint8_t>(byte ^ 1U << bit % 8);
+  REQUIRE(::pwrite(file, &byte, 1, static_cast<off_t>(bit / 8)) == 1);
+  ::close(file);
+}
+
+/// The place of a field's numbers in a bundle.
+Extent place_of(const std::string& path, const std::string& field, std::size_t piece = 0) {
+  const auto reader = Reader::open(path, Kind::kDataset);
+  REQUIRE(reader.ok());
+  return (*reader->stored(field))->pieces.at(piece);
+}
+
+/// Checks that a row was refused, by a message that has `place`, such as "x: row 17:".
+void check_refused(const Result<Bytes>& row, const std::string& place) {
+  REQUIRE_FALSE(row.ok());
+  CHECK(row.error().code == kBadData);
+  CHECK((static_cast<int>(row.error().code) & 0xFF) == 65);
+  CHECK_THAT(row.error().message, Catch::Contains(place));
+}
+
+}  // namespace
+
+TEST_CASE("an opened dataset has the rows, the digests and the recipe of the dataset that is read") {
+  const Folder folder;
+  const Variable cache("DGX_CACHE", folder / "cache");
+  // Rows of a byte, of less than a leaf, across groups, of several groups; a last group of one byte, of whole
+  // leaves.
+  const std::vector<std::pair<std::int64_t, Shape>> shapes{
+      {1, {}}, {16385, {}}, {300, {784}}, {21, {3, 1041}}, {5, {40, 1000}}, {32, {16384}}, {3, {1}}};
+  for (const auto& [count, sample] : shapes) {
+    for (const DType dtype : {DType::kU8, DType::kF32}) {
+      const Dataset data = samples(count, sample, dtype);
+      for (const Storage storage : {Storage::kPlain, Storage::kCompressed}) {
+        write(folder / "d.h5", data, storage);
+        for (const OpenEffort& effort :
+             {OpenEffort{}, OpenEffort{.keep_below = 0}, OpenEffort{.cache_from = 0},
+              OpenEffort{.keep_below = 0, .cache_from = 0}, OpenEffort{.bulk_bytes = 70000}}) {
+          const auto opened = OpenedDataset::open(folder / "d.h5", effort);
+          CAPTURE(count, sample.size(), effort.keep_below, effort.cache_from);
+          REQUIRE(opened.ok());
+          CHECK(opened->info().digest == *dataset_digest(data));
+          CHECK(opened->recipe() == dataset_recipe(data));
+          CHECK(opened->tensors()[0].digest == merkle::tensor_digest(data.x().numbers.view()));
+          CHECK(gives_all(*opened, data));
+          CHECK(gives_all(*opened, data));  // what is kept
+          CHECK(opened->warnings().empty());
+          CHECK(opened->wrong_in_cache().empty());
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("a leaf of an opened dataset opens the field's digest") {
+  const Folder folder;
+  const Dataset data = samples(41, {1000});
+  write(folder / "d.h5", data, Storage::kPlain);
+  const auto opened = OpenedDataset::open(folder / "d.h5");
+  REQUIRE(opened.ok());
+  const TensorView view = data.x().numbers.view();
+  for (std::uint64_t leaf = 0; leaf < merkle::tensor_leaf_count(view.bytes.size()); ++leaf) {
+    const auto own = opened->open_leaf("x", leaf);
+    REQUIRE(own.ok());
+    CHECK(*own == *merkle::open_tensor(view, leaf));
+  }
+  CHECK(opened->open_leaf("x", 41).error().code == ErrorCode::kUsage);
+  CHECK(opened->open_leaf("z", 0).error().code == ErrorCode::kUsage);
+}
+
+// The rows of a batch: refused by name if the flipped bit is in a group of theirs, else what they were.
+TEST_CASE("ten thousand flipped bits are refused by name inside the rows read, and change nothing outside") {
+  const Folder folder;
+  const Dataset data = samples(400, {3, 1000});
+  const std::string path = folder / "d.h5";
+  write(path, data, Storage::kPlain);
+  const Extent x = place_of(path, "x");
+  const std::uint64_t file_bits = test::slurp(path).size() * 8;
+  const std::vector<std::int64_t> batch{0, 17, 18, 399};
+  const auto needs = [&](std::int64_t row, std::uint64_t byte) {
+    const std::uint64_t begin = static_cast<std::uint64_t>(row) * 3000;
+    return byte / 16384 >= begin / 16384 && byte / 16384 <= (begin + 2999) / 16384;
+  };
+  test::Random random(20261125);
+  int inside = 0;
+  int outside = 0;
+  for (int n = 0; n < 10'000; ++n) {
+    const std::uint64_t bit = random.below(file_bits);
+    flip(path, bit);
+    const auto opened = OpenedDataset::open(path, {.threads = 1});
+    const bool in_x = bit / 8 >= x.begin && bit / 8 < x.begin + x.size;
+    if (in_x && !opened.ok()) FAIL("bit " << bit << ": " << opened.error().message);
+    for (const std::int64_t row : batch) {
+      if (!opened.ok()) break;
+      const auto got = row_of(*opened, data, "x", row);
+      const bool wrong = in_x && needs(row, bit / 8 - x.begin);
+      wrong ? ++inside : ++outside;
+      if (wrong && got.ok()) FAIL("bit " << bit << " is not noticed");
+      if (wrong &&
+          (got.error().code != kBadData ||
+           got.error().message.find("d.h5: x: row " + std::to_string(row) + ": ") == std::string::npos))
+        FAIL("bit " << bit << ": " << got.error().message);
+      if (!wrong && (!got.ok() || !std::ranges::equal(*got, true_row(data, "x", row))))
+        FAIL("bit " << bit << " of another row");
+    }
+    flip(path, bit);
+  }
+  CHECK(inside > 300);
+  CHECK(outside > 30'000);
+}
+
+TEST_CASE("a flipped bit of compressed numbers is refused by name where a row needs it, and nowhere else") {
+  const Folder folder;
+  const Dataset data = samples(3000, {1000}, DType::kF32);  // 12 chunks
+  const std::string path = folder / "d.h5";
+  for (const std::uint64_t cache_from : {std::uint64_t{1} << 40, std::uint64_t{0}}) {
+    const Variable cache("DGX_CACHE", folder / "cache");
+    write(path, data, Storage::kCompressed);
+    const Extent chunk = place_of(path, "x", 2);
+    flip(path, (chunk.begin + chunk.size / 2) * 8);
+    const auto opened = OpenedDataset::open(path, {.threads = 2, .cache_from = cache_from});
+    REQUIRE(opened.ok());
+    check_refused(row_of(*opened, data, "x", 520), "d.h5: x: row 520: ");
+    for (const std::int64_t row : {0, 240, 800, 2999})
+      CHECK(std::ranges::equal(*row_of(*opened, data, "x", row), true_row(data, "x", row)));
+    CHECK(opened->wrong_in_cache().empty());
+    // Nobody else finds what is damaged.
+    const std::string kept = folder / ("cache/" + opened->tensors()[0].digest.hex());
+    CHECK_FALSE(exists(kept));
+  }
+}
+
+TEST_CASE("a dataset that changes or is cut off while it is read gives no wrong row and no signal") {
+  const Folder folder;
+  const Dataset data = samples(100, {1000});
+  const std::string path = folder / "d.h5";
+  write(path, data, Storage::kPlain);
+  const Extent x = place_of(path, "x");
+  const auto opened = OpenedDataset::open(path);
+  const auto forgetful = OpenedDataset::open(path, {.keep_below = 0});
+  REQUIRE((opened.ok() && forgetful.ok()));
+  REQUIRE(row_of(*opened, data, "x", 3).ok());
+  flip(path, (x.begin + 3100) * 8);
+  // Once believed, its bytes are its own.
+  CHECK(std::ranges::equal(*row_of(*opened, data, "x", 3), true_row(data, "x", 3)));
+  check_refused(row_of(*forgetful, data, "x", 3), "x: row 3: bytes 0 to 16383 of the field");
+  REQUIRE(::truncate(path.c_str(), static_cast<off_t>(x.begin + 50'000)) == 0);
+  check_refused(row_of(*opened, data, "x", 60), "x: row 60: was cut off");
+  CHECK(row_of(*opened, data, "x", 20).ok());
+}
+
+TEST_CASE("hostile nodes are refused before a row is read") {
+  const Folder folder;
+  const Dataset data = samples(100, {1000});
+  const std::string path = folder / "d.h5";
+  write(path, data, Storage::kPlain);
+  const Extent nodes = place_of(path, "x.nodes");
+  CHECK(nodes.size == 7 * 32);
+  test::Random random(5);
+  for (int n = 0; n < 200; ++n) {
+    const std::uint64_t bit = nodes.begin * 8 + random.below(nodes.size * 8);
+    flip(path, bit);
+    const auto opened = OpenedDataset::open(path);
+    REQUIRE_FALSE(opened.ok());
+    CHECK(opened.error().code == ErrorCode::kMalformed);
+    CHECK_THAT(opened.error().message, Catch::Contains("its nodes give"));
+    const auto read = read_dataset(path);
+    REQUIRE_FALSE(read.ok());
+    CHECK_THAT(read.error().message, Catch::Contains("x.nodes: row"));
+    flip(path, bit);
+  }
+}
+
+TEST_CASE("numbers that no dataset may have are refused in the rows read, under a digest that has them") {
+  const Folder folder;
+  Dataset data = samples(50, {4}, DType::kF32);
+  SECTION("a float") {
+    data.fields["x"].numbers.as<float>()[4 * 7 + 2] = std::numeric_limits<float>::quiet_NaN();
+  }
+  SECTION("an integer") { data.fields["y"].numbers.as<std::int64_t>()[7] = data.find("y")->range->high + 1; }
+  write(folder / "d.h5", data, Storage::kPlain);
+  CHECK_FALSE(read_dataset(folder / "d.h5").ok());
+  const auto opened = OpenedDataset::open(folder / "d.h5");
+  REQUIRE(opened.ok());
+  CHECK((row_of(*opened, data, "x", 6).ok() && row_of(*opened, data, "y", 6).ok()));
+  const auto x = row_of(*opened, data, "x", 7);
+  const auto y = row_of(*opened, data, "y", 7);
+  CHECK(x.ok() != y.ok());
+  check_refused(x.ok() ? y : x, x.ok() ? "y: row 7: element 0 is " : "x: row 7: element 2 is NaN");
+}
+
+TEST_CASE("a poisoned cache is noticed, told and mended") {
+  const Folder folder;
+  const Variable cache("DGX_CACHE", folder / "cache");
+  const Dataset data = samples(300, {1000});
+  write(folder / "d.h5", data, Storage::kCompressed);
+  const OpenEffort effort{.cache_from = 200'000};  // x, but not y
+  const std::string kept =
+      folder / ("cache/" + OpenedDataset::open(folder / "d.h5", effort)->tensors()[0].digest.hex());
+  REQUIRE(test::slurp(kept).size() == 300'000);
+  for (const std::string& poison : {std::string(300'000, 'x'), std::string(299'999, '\0'), std::string()}) {
+    test::spill(kept, poison);
+    const auto opened = OpenedDataset::open(folder / "d.h5", effort);
+    REQUIRE(opened.ok());
+    CHECK(gives_all(*opened, data));
+    const bool is_wrong = poison.size() == 300'000;
+    CHECK(opened->wrong_in_cache().size() == (is_wrong ? 1 : 0));
+    CHECK(exists(kept) != is_wrong);  // one of another size was replaced at once
+    const auto again = OpenedDataset::open(folder / "d.h5", effort);
+    REQUIRE(again.ok());
+    CHECK(gives_all(*again, data));
+    CHECK(again->wrong_in_cache().empty());
+  }
+  REQUIRE(::truncate(kept.c_str(), 0) == 0);  // by another process, while this one reads
+  const auto opened = OpenedDataset::open(folder / "d.h5", effort);
+  REQUIRE(::truncate(kept.c_str(), 1000) == 0);
+  CHECK(gives_all(*opened, data));
+}
+
+TEST_CASE("processes that unpack the same field at the same time unpack it once") {
+  const Folder folder;
+  const Variable cache("DGX_CACHE", folder / "cache");
+  const Dataset data = samples(4000, {1000});
+  write(folder / "d.h5", data, Storage::kCompressed);
+  std::vector<pid_t> children;
+  for (int n = 0; n < 4; ++n) {
+    const pid_t child = ::fork();
+    REQUIRE(child >= 0);
+    if (child == 0) {
+      const auto opened = OpenedDataset::open(folder / "d.h5", {.threads = 1, .cache_from = 0});
+      ::_exit(opened.ok() && opened->warnings().empty() && gives_all(*opened, data) ? 0 : 1);
+    }
+    children.push_back(child);
+  }
+  for (const pid_t child : children) {
+    int status = 0;
+    REQUIRE(::waitpid(child, &status, 0) == child);
+    CHECK(status == 0);
+  }
+  struct stat first {};
+  const auto opened = OpenedDataset::open(folder / "d.h5", {.cache_from = 0});
+  const std::string kept = folder / ("cache/" + opened->tensors()[0].digest.hex());
+  REQUIRE(::stat(kept.c_str(), &first) == 0);
+  CHECK((first.st_mode & 0777U) == 0600);
+  CHECK_FALSE(exists(kept + ".part"));
+  // The leftovers of a killed process are replaced.
+  test::spill(kept + ".part", "half");
+  REQUIRE(::unlink(kept.c_str()) == 0);
+  CHECK(gives_all(*OpenedDataset::open(folder / "d.h5", {.cache_from = 0}), data));
+  CHECK(exists(kept));
+  CHECK_FALSE(exists(kept + ".part"));
+}
+
+TEST_CASE("without a cache, or room in it, a field is unpacked for the process alone, with a warning") {
+  const Folder folder;
+  const Dataset data = samples(3000, {1000});
+  write(folder / "d.h5", data, Storage::kCompressed);
+  const OpenEffort effort{.cache_from = 1'000'000};
+  const auto warned = [&](const std::string& cache, const std::string& warning) {
+    const Variable variable("DGX_CACHE", cache);
+    const auto opened = OpenedDataset::open(folder / "d.h5", effort);
+    REQUIRE(opened.ok());
+    CHECK(gives_all(*opened, data));
+    REQUIRE(opened->warnings().size() == (warning.empty() ? 0 : 1));
+    if (!warning.empty()) CHECK_THAT(opened->warnings()[0], Catch::Contains(warning));
+  };
+  SECTION("none is wanted") { warned("", ""); }
+  SECTION("its parent is not there") { warned(folder / "no/cache", "cannot make the cache"); }
+  SECTION("others may write it") {
+    REQUIRE(::mkdir((folder / "open").c_str(), 0777) == 0);
+    REQUIRE(::chmod((folder / "open").c_str(), 0777) == 0);
+    warned(folder / "open", "not used as a cache");
+  }
+  SECTION("a link leads there") {
+    REQUIRE(::mkdir((folder / "own").c_str(), 0700) == 0);
+    REQUIRE(::symlink((folder / "own").c_str(), (folder / "link").c_str()) == 0);
+    warned(folder / "link", "not used as a cache");
+  }
+  SECTION("the disk is full at any call") {
+    for (std::int64_t at = 1;; ++at) {
+      std::filesystem::remove_all(folder / "cache");
+      dgx::test::FaultyFileSystem faulty(folder.path(), dgx::test::FaultyFileSystem::Fault::kNoSpace, at);
+      const Variable variable("DGX_CACHE", folder / "cache");
+      const auto opened = OpenedDataset::open(folder / "d.h5", effort);
+      REQUIRE(opened.ok());
+      CHECK(gives_all(*opened, data));
+      if (!faulty.reached()) break;
+      CHECK(opened->warnings().size() ==
+            (exists(folder / ("cache/" + opened->tensors()[0].digest.hex())) ? 0 : 1));
+    }
+  }
+}
+
+TEST_CASE("what was not used for longest leaves the cache first") {
+  const Folder folder;
+  const Variable cache("DGX_CACHE", folder / "cache");
+  const Dataset data = samples(300, {1000});
+  write(folder / "d.h5", data, Storage::kCompressed);
+  REQUIRE(OpenedDataset::open(folder / "d.h5", {.cache_from = 200'000}).ok());
+  // Larger than what the file system has room for.
+  const std::string old = folder / ("cache/" + std::string(64, 'a'));
+  test::spill(old, "old");
+  REQUIRE(::truncate(old.c_str(), off_t{1} << 42) == 0);
+  const timespec times[2] = {{1, 0}, {1, 0}};
+  REQUIRE(::utimensat(AT_FDCWD, old.c_str(), times, 0) == 0);
+  const Dataset other = samples(301, {1000});
+  write(folder / "e.h5", other, Storage::kCompressed);
+  test::spill(folder / "cache/notes.part", "of somebody else");
+  REQUIRE(OpenedDataset::open(folder / "e.h5", {.cache_from = 200'000}).ok());
+  CHECK_FALSE(exists(old));
+  CHECK(exists(folder / ("cache/" + merkle::tensor_digest(data.x().numbers.view()).hex())));
+  CHECK(exists(folder / ("cache/" + merkle::tensor_digest(other.x().numbers.view()).hex())));
+  CHECK(exists(folder / "cache/notes.part"));
+}
+
+TEST_CASE("rows are read by many threads at once") {
+  const Folder folder;
+  const Dataset data = samples(500, {1000});
+  write(folder / "d.h5", data, Storage::kPlain);
+  for (const std::uint64_t keep_below : {std::uint64_t{0}, std::uint64_t{1} << 30}) {
+    const auto opened = OpenedDataset::open(folder / "d.h5", {.keep_below = keep_below});
+    REQUIRE(opened.ok());
+    std::atomic<int> wrong = 0;
+    std::vector<std::thread> threads;
+    for (int n = 0; n < 4; ++n) {
+      threads.emplace_back([&] {
+        if (!gives_all(*opened, data)) ++wrong;
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    CHECK(wrong == 0);
+  }
+}
+
+}  // namespace dgx::bundle
