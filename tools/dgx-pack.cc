@@ -76,7 +76,8 @@ std::string field_value(const jobs::NpzSource&) { return "NAME=NAME"; }
 std::string field_value(const jobs::SafetensorsSource&) { return "NAME=NAME"; }
 std::string field_value(const jobs::Hdf5Source&) { return "NAME=PATH"; }
 
-void declare_changes(cli::Command& command, jobs::PackOptions& options, std::optional<std::string>& round) {
+void declare_changes(cli::Command& command, jobs::PackOptions& options, std::optional<std::string>& round,
+                     bool& plain) {
   command.choice("--round", {"f32"}, round, "round f64 numbers to the nearest f32");
   command.option("--shape", "SIZES", options.shape, "shape of a sample, such as 1,28,28");
   command.flag("--shuffle", options.shuffle, "put the samples into an order drawn from --seed");
@@ -91,6 +92,8 @@ void declare_changes(cli::Command& command, jobs::PackOptions& options, std::opt
                  "a stored number v means v * S + T; or S,S,S, one per channel");
   command.option("--shift", "T", options.shift, "see --scale");
   command.at_most_one({"--normalise", "--like", "--scale"});
+  command.flag("--plain", plain,
+               "store the numbers uncompressed, where dgx reads single rows and h5py needs no plugin");
   command.output(options.output, "DATA.h5", cli::Need::kRequired);
   command.writes({"--rest"});
   command.only_with({"--seed"}, {"--shuffle", "--split"});
@@ -182,15 +185,17 @@ struct Pack {
   Source source;
   jobs::PackOptions options;
   std::optional<std::string> round;
+  bool plain = false;
 
   void declare(cli::Command& command) {
     declare_source(command, source);
     command.option("--field", field_value(source), options.fields,
                    "a field besides x and y, and where it is; repeat for more");
-    declare_changes(command, options, round);
+    declare_changes(command, options, round, plain);
   }
   Result<cli::Verdict> run(cli::Out& out) {
     if (round) options.rounding = bundle::Rounding::kF32;
+    if (plain) options.storage = bundle::Storage::kPlain;
     DGX_TRY(const auto made, jobs::pack(source, options, out.brief_job()));
     for (const jobs::Packed& one : made) {
       if (&one != &made.front()) out.next();

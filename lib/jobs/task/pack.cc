@@ -266,7 +266,7 @@ Status summarise(const bundle::Dataset& data, Packed& out) {
 /// Writes a bundle. One scale and shift are left to those who read it; of several, each channel's are
 /// applied.
 Result<Staged> stage(Contents samples, const std::vector<Affine>& affines, AtomicFile target,
-                     const JobContext& context) {
+                     bundle::Storage storage, const JobContext& context) {
   Affine later;
   if (affines.size() == 1) {
     later = affines.front();
@@ -279,7 +279,7 @@ Result<Staged> stage(Contents samples, const std::vector<Affine>& affines, Atomi
   Packed packed{target.target(), {}, {}, {}};
   DGX_CHECK(summarise(data, packed));
   DGX_TRY(bundle::StagedDataset staged,
-          bundle::stage_dataset(std::move(target), data, {.threads = context.threads}));
+          bundle::stage_dataset(std::move(target), data, {.threads = context.threads}, storage));
   return Staged{std::move(packed), std::move(staged)};
 }
 
@@ -361,7 +361,7 @@ Result<std::vector<Packed>> pack(const Source& source, const PackOptions& option
   DGX_TRY(const auto affines, choose_affines(options, like, parts.front().fields["x"]));
   std::vector<Staged> staged;
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    DGX_TRY(Staged one, stage(std::move(parts[i]), affines, std::move(targets[i]), context));
+    DGX_TRY(Staged one, stage(std::move(parts[i]), affines, std::move(targets[i]), options.storage, context));
     staged.push_back(std::move(one));
   }
   std::vector<Packed> out;

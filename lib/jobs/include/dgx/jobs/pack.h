@@ -75,6 +75,7 @@ struct PackOptions {
   std::optional<std::string> like;  ///< bundle whose scale, shift and classes are taken
   std::vector<double> scale{1};     ///< one, or one for each channel; each rounded once to binary32
   std::vector<double> shift{0};
+  bundle::Storage storage = bundle::Storage::kCompressed;
   std::string output;  ///< DATA.h5
   bool skip_existing = false;
 };
