@@ -149,9 +149,14 @@ TEST_CASE("a task that counts other samples than its dataset has is refused by w
   for (const std::int64_t claimed : {samples - 1, samples, samples + 1, 2 * samples}) {
     post(task, program_text(task), [&](manifest::Task& t) { t.dataset.samples = claimed; });
     const auto opened = must(jobs::open_task(task.at("task.json"), std::nullopt, std::nullopt));
-    const auto data = jobs::open_dataset(task.at("data.h5"), opened.body());
+    const auto data = jobs::read_task_dataset(task.at("data.h5"), opened.body(), 1);
     CHECK(data.ok() == (claimed == samples));
     if (!data.ok()) CHECK_THAT(data.error().message, Catch::Contains("the task's is"));
+    const auto rows = test::run_job([&](const JobContext& context) {
+      return jobs::open_task_dataset(task.at("data.h5"), opened.body(), context);
+    });
+    CHECK(rows.ok() == (claimed == samples));
+    if (!rows.ok()) CHECK_THAT(rows.error().message, Catch::Contains("the task's is"));
   }
 }
 

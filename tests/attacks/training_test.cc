@@ -176,7 +176,12 @@ TEST_CASE("the task's dataset cannot be exchanged behind its name") {
   std::int64_t& label = data.fields["y"].numbers.as<std::int64_t>()[3];
   label = (label + 1) % 3;
   must(bundle::write_dataset(task.at("data.h5"), data, Clobber::kReplace));
-  const auto opened = jobs::open_dataset(task.at("data.h5"), forger.files().body());
+  const auto read = jobs::read_task_dataset(task.at("data.h5"), forger.files().body(), 1);
+  REQUIRE_FALSE(read.ok());
+  CHECK(read.error().code == ErrorCode::kMalformed);
+  const auto opened = test::run_job([&](const JobContext& context) {
+    return jobs::open_task_dataset(task.at("data.h5"), forger.files().body(), context);
+  });
   REQUIRE_FALSE(opened.ok());
   CHECK(opened.error().code == ErrorCode::kMalformed);
 }

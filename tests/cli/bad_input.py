@@ -156,8 +156,7 @@ def test_hostile_bundles():
         shutil.copy("small.h5", "bad.h5")
         with h5py.File("bad.h5", "r+", locking=False) as file:
             change(file)
-        if change.__name__ != "forged":  # who has the task compares the numbers with it, whatever the file says of itself
-            refused(MALFORMED, "bad.h5", *train("new", data="bad.h5"))
+        refused(MALFORMED, "bad.h5", *train("new", data="bad.h5"))
         refused(MALFORMED, "bad.h5", "dgx-inspect", "bad.h5", "--check")
     os.remove("bad.h5")
 

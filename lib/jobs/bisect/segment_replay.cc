@@ -20,18 +20,18 @@ void ReplaySource::start_from(std::string path, std::int64_t segment,
   committed_ = committed;
 }
 
-Result<const bundle::Dataset*> ReplaySource::data() {
+Result<const bundle::OpenedDataset*> ReplaySource::data() {
   if (!data_) {
-    DGX_TRY(auto read, open_dataset(data_path_, files_.body()));
-    data_.emplace(std::move(read));
+    DGX_TRY(auto opened, open_task_dataset(data_path_, files_.body(), context_));
+    data_.emplace(std::move(opened));
   }
   return &*data_;
 }
 
 Result<exec::ExactExecutor*> ReplaySource::executor() {
   if (!executor_) {
-    DGX_TRY(const bundle::Dataset* const data, this->data());
-    DGX_TRY(executor_, make_executor(files_, *data, context_.threads));
+    DGX_TRY(const bundle::OpenedDataset* const data, this->data());
+    DGX_TRY(executor_, make_executor(files_, data->rows(), context_.threads));
   }
   return executor_.get();
 }
@@ -306,17 +306,13 @@ Result<Tensor> SegmentReplay::value(std::int64_t step, kernels::ValueIndex value
 }
 
 Result<protocol::DataOpening> SegmentReplay::data(std::string_view field, std::int64_t element) {
-  DGX_TRY(const bundle::Dataset* const data, source_.data());
-  std::vector<NamedDigest> fields;
-  for (const auto& [name, each] : data->fields)
-    fields.push_back({name, merkle::tensor_digest(each.numbers.view())});
+  DGX_TRY(const bundle::OpenedDataset* const data, source_.data());
   protocol::DataOpening out;
-  DGX_TRY(out.entry, merkle::open_entry(fields, field));
-  out.scales = crypto::sha256(as_bytes(bundle::dataset_recipe(*data)));
-  const BulkTensor& tensor = data->find(field)->numbers;
-  DGX_TRY(out.tensor,
-          merkle::open_tensor(tensor.view(),
-                              merkle::place_of(tensor.dtype(), static_cast<std::uint64_t>(element)).leaf));
+  DGX_TRY(out.entry, merkle::open_entry(data->tensors(), field));
+  out.scales = crypto::sha256(as_bytes(data->recipe()));
+  const merkle::ElementPlace place =
+      merkle::place_of(data->info().find(field)->dtype, static_cast<std::uint64_t>(element));
+  DGX_TRY(out.tensor, data->open_leaf(field, place.leaf));
   return out;
 }
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "bisect/dispute_notes.h"
-#include "dgx/bundle/dataset.h"
+#include "dgx/bundle/opened.h"
 #include "dgx/core/job_context.h"
 #include "dgx/jobs/drill.h"
 #include "dgx/protocol/player.h"
@@ -37,8 +37,8 @@ class ReplaySource {
 
   [[nodiscard]] const TaskFiles& files() const { return files_; }
   [[nodiscard]] const JobContext& context() const { return context_; }
-  /// The dataset. Errors of open_dataset().
-  [[nodiscard]] Result<const bundle::Dataset*> data();
+  /// The dataset, opened. Errors of open_task_dataset().
+  [[nodiscard]] Result<const bundle::OpenedDataset*> data();
   [[nodiscard]] Result<exec::ExactExecutor*> executor();
   /// kMalformed if the file has another state; errors of StartStates.
   [[nodiscard]] Result<const State*> start();
@@ -57,7 +57,7 @@ class ReplaySource {
   std::string from_;
   std::int64_t segment_ = 0;
   std::optional<Digest> committed_;
-  std::optional<bundle::Dataset> data_;
+  std::optional<bundle::OpenedDataset> data_;
   std::unique_ptr<exec::ExactExecutor> executor_;
   std::optional<StartStates> starts_;
   std::optional<State> start_;

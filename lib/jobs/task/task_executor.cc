@@ -9,19 +9,17 @@
 namespace dgx::jobs {
 namespace {
 
-Result<exec::StepInputs> step_inputs(const TaskFiles& files, const bundle::Dataset& data) {
+Result<exec::StepInputs> step_inputs(const TaskFiles& files, const FieldRows& data) {
   const manifest::Task& task = files.body();
   DGX_TRY(const auto schedule,
           program::schedule_parameters(task.optimizer, task.schedule, task.steps, task.update));
-  exec::StepInputs inputs{schedule, task.seed, task.batch};
-  for (const auto& [name, field] : data.fields) inputs.fields.emplace(name, field.numbers.view());
-  return inputs;
+  return exec::StepInputs{schedule, task.seed, task.batch, data};
 }
 
 }  // namespace
 
-Result<std::unique_ptr<exec::ExactExecutor>> make_executor(const TaskFiles& files,
-                                                           const bundle::Dataset& data, int threads) {
+Result<std::unique_ptr<exec::ExactExecutor>> make_executor(const TaskFiles& files, const FieldRows& data,
+                                                           int threads) {
   DGX_TRY(const exec::StepInputs inputs, step_inputs(files, data));
   return exec::ExactExecutor::create(files.program, inputs, threads);
 }
@@ -50,7 +48,7 @@ std::string name_of(const exec::DeviceExecutor& executor) {
 }  // namespace
 
 Result<std::unique_ptr<exec::StepExecutor>> make_executor_on(
-    ComputeDevice device, const TaskFiles& files, const bundle::Dataset& data, const JobContext& context,
+    ComputeDevice device, const TaskFiles& files, const FieldRows& data, const JobContext& context,
     const std::vector<kernels::ValueIndex>& watched) {
   DGX_TRY(exec::StepInputs inputs, step_inputs(files, data));
   inputs.watched = watched;

@@ -38,34 +38,50 @@ namespace {
 
 /// Checks the fields' names, and number, type and shape of the samples: the order of the data and each
 /// sample's place follow from them.
-Status check_fields(const bundle::Dataset& data, const manifest::DatasetReference& dataset) {
-  for (const auto& [name, unused] : data.fields)
+Status check_fields(const FieldRows& data, const manifest::DatasetReference& dataset) {
+  for (const auto& [name, unused] : data)
     if (dataset.find(name) == nullptr) return malformed(fmt::format("{} is no field of the task's", name));
   for (const auto& [name, field] : dataset.fields) {
-    const bundle::Field* const found = data.find(name);
-    if (found == nullptr) return malformed(fmt::format("{} is missing, a field of the task's", name));
-    const TensorView& tensor = found->numbers.view();
+    const auto found = data.find(name);
+    if (found == data.end()) return malformed(fmt::format("{} is missing, a field of the task's", name));
+    const DType dtype = found->second.dtype();
+    const Shape& shape = found->second.shape();
     Shape named{dataset.samples};
     named.insert(named.end(), field.shape.begin(), field.shape.end());
-    if (field.dtype == tensor.dtype && named == tensor.shape) continue;
-    return malformed(fmt::format("{} is {} {}, the task's is {} {}", name, name_of(tensor.dtype),
-                                 to_string(tensor.shape), name_of(field.dtype), to_string(named)));
+    if (field.dtype == dtype && named == shape) continue;
+    return malformed(fmt::format("{} is {} {}, the task's is {} {}", name, name_of(dtype), to_string(shape),
+                                 name_of(field.dtype), to_string(named)));
   }
   return {};
 }
 
+/// kMalformed unless the digest is the task's.
+Status check_digest(const std::string& path, const Digest& digest, const manifest::Task& task) {
+  if (digest == task.dataset.digest) return {};
+  return malformed(
+      path + ": dataset " + digest.brief() + "…, the task binds " + task.dataset.digest.brief() + "…",
+      "use the dataset bundle that the task was submitted with");
+}
+
 }  // namespace
 
-Result<bundle::Dataset> open_dataset(const std::string& path, const manifest::Task& task) {
-  DGX_TRY(bundle::Dataset data, bundle::read_dataset(path, bundle::Check::kNothing));
-  DGX_TRY(const Digest digest, bundle::dataset_digest(data));
-  if (digest != task.dataset.digest) {
-    return malformed(
-        path + ": dataset " + digest.brief() + "…, the task binds " + task.dataset.digest.brief() + "…",
-        "use the dataset bundle that the task was submitted with");
-  }
-  if (auto checked = check_fields(data, task.dataset); !checked)
+Result<bundle::Dataset> read_task_dataset(const std::string& path, const manifest::Task& task, int threads) {
+  DGX_TRY(bundle::StoredDataset stored, bundle::read_stored_dataset(path, {.threads = threads}));
+  DGX_CHECK(check_digest(path, stored.digest, task));
+  if (auto checked = check_fields(stored.data.rows(), task.dataset); !checked)
     return within(path, std::move(checked).error());
+  return std::move(stored.data);
+}
+
+Result<bundle::OpenedDataset> open_task_dataset(const std::string& path, const manifest::Task& task,
+                                                const JobContext& context) {
+  DGX_TRY(auto data, bundle::OpenedDataset::open(path, {.threads = context.threads, .stop = &context.stop},
+                                                 [&](const bundle::DatasetInfo& info) {
+                                                   return check_digest(path, info.digest, task);
+                                                 }));
+  if (auto checked = check_fields(data.rows(), task.dataset); !checked)
+    return within(path, std::move(checked).error());
+  for (const std::string& warning : data.warnings()) context.progress.warning(warning);
   return data;
 }
 

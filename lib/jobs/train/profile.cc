@@ -123,7 +123,7 @@ Result<State> other_seed(const TaskFiles& files, const bundle::Dataset& data, co
   if (files.body().initial.source == manifest::InitialSource::kSeed) {
     DGX_TRY(state, seeded_state(files, other.task.body.seed));
   }
-  DGX_TRY(const auto executor, make_executor(other, data, context.threads));
+  DGX_TRY(const auto executor, make_executor(other, data.rows(), context.threads));
   DGX_CHECK(executor->load(state));
   DGX_CHECK(run_steps(*executor, steps, context));
   return executor->state();
@@ -166,7 +166,7 @@ class Profiling {
         quick ? std::vector{context_.threads} : thread_counts(context_.threads, sets.size());
     result_.profile.task = files_.task.id;
     context_.progress.start("replaying", std::ssize(sets) * std::ssize(threads));
-    DGX_TRY(const auto executor, make_executor(files_, data_, context_.threads));
+    DGX_TRY(const auto executor, make_executor(files_, data_.rows(), context_.threads));
     Chain chain{amount.segments, amount.steps, {start}, {}};
     DGX_CHECK(replay(*executor, chain, context_));
     {
@@ -189,7 +189,7 @@ class Profiling {
 
  private:
   Status one(Chain& chain, InstructionSet set, int threads) {
-    DGX_TRY(const auto executor, make_executor(files_, data_, threads));
+    DGX_TRY(const auto executor, make_executor(files_, data_.rows(), threads));
     DGX_TRY(const Timing timing, replay(*executor, chain, context_));
     const std::string name(kernels::cpu::name_of(set));
     if (timing.differing > 0) {
@@ -242,7 +242,7 @@ Result<ProfileResult> profile(const ProfileOptions& options, const JobContext& c
     key.emplace(std::move(read));
   }
   DGX_TRY(const Amount amount, amount_of(options, files.body(), against));
-  DGX_TRY(const bundle::Dataset data, open_dataset(options.data, files.body()));
+  DGX_TRY(const bundle::Dataset data, read_task_dataset(options.data, files.body(), context.threads));
   DGX_TRY(State start, initial_state(files, options.init));
   DGX_CHECK(output.check());
   DGX_TRY(ProfileResult out, Profiling(files, data, context).all(std::move(start), amount, options.quick));

@@ -367,12 +367,12 @@ Result<TrainResult> train(const TrainOptions& options, const JobContext& context
   DGX_TRY(const TaskFiles files, open_task(options.task, options.program, context.trust));
   if (drill) DGX_CHECK(check_drill(*drill, files));
   if (options.until && *options.until < 1) return usage_error("--until must be at least 1");
-  DGX_TRY(const bundle::Dataset data, open_dataset(options.data, files.body()));
+  DGX_TRY(const bundle::Dataset data, read_task_dataset(options.data, files.body(), context.threads));
   const bundle::RunHeader header{files.task.id, files.body().program.root, files.body().checkpoint_every,
                                  options.drill.value_or("")};
   const LoggedValues logged = logged_values(*files.program, files.body());
   // Made first, so that nothing is written if steps cannot be computed or measured.
-  DGX_TRY(const auto executor, make_executor_on(options.device, files, data, context, logged.all()));
+  DGX_TRY(const auto executor, make_executor_on(options.device, files, data.rows(), context, logged.all()));
   DGX_TRY(auto validation, Validation::open(options, files, context));
   DGX_TRY(OpenedRun run, open_run(options, files, header, keep, context.lock_wait));
   Training training{options,

@@ -144,7 +144,7 @@ Result<CommitBeaconResult> commit_beacon(const CommitBeaconOptions& options, con
           segment_milliseconds_of(options, task.id, crypto::key_id(key.public_key())));
   DGX_CHECK(protocol::check_segment_time(task.body, milliseconds));
   if (options.data) {
-    DGX_TRY([[maybe_unused]] const auto data, open_dataset(*options.data, task.body));
+    DGX_TRY([[maybe_unused]] const auto data, read_task_dataset(*options.data, task.body, context.threads));
   }
   DGX_TRY(const auto bond, bond_of(options, task.body));
   Digest secret;

@@ -18,7 +18,7 @@ namespace {
 /// Everything needed to recompute dropped checkpoints; executor is null if there are none.
 struct Recomputer {
   std::optional<TaskFiles> files;
-  std::optional<bundle::Dataset> data;
+  std::optional<bundle::OpenedDataset> data;
   std::unique_ptr<exec::ExactExecutor> executor;
 };
 
@@ -32,8 +32,8 @@ Result<Recomputer> make_recomputer(const OpenSampleOptions& options, std::span<c
                        "give --data DATA.h5 to recompute them");
   }
   DGX_TRY(out.files, open_task(options.task, options.program, context.trust));
-  DGX_TRY(out.data, open_dataset(*options.data, out.files->body()));
-  DGX_TRY(out.executor, make_executor(*out.files, *out.data, context.threads));
+  DGX_TRY(out.data, open_task_dataset(*options.data, out.files->body(), context));
+  DGX_TRY(out.executor, make_executor(*out.files, out.data->rows(), context.threads));
   return out;
 }
 

@@ -10,6 +10,7 @@
 #include "dgx/core/version.h"
 #include "dgx/crypto/random.h"
 #include "task/work_keys.h"
+#include "verify/replay_means.h"
 #include "verify/start_states.h"
 #include "verify/verify_draw.h"
 
@@ -97,20 +98,6 @@ Digest random_nonce() {
   Digest nonce;
   if (!crypto::random_bytes(nonce.bytes).ok()) return Digest{};
   return nonce;
-}
-
-/// A verdict's two files, claimed before the replay.
-struct VerdictFiles {
-  Output verdict;
-  Output rows;  ///< may be there: a call killed between the two writes left the same ones
-};
-
-Result<VerdictFiles> claim_verdict(const std::string& output, Clobber clobber) {
-  if (output.empty() || output == "-")
-    return usage_error("-o VERDICT.json is required: a verdict's rows are written next to it");
-  DGX_TRY(Output verdict, Output::claim(output, clobber));
-  DGX_TRY(Output rows, claim_beside(beside(output, ".rows.jsonl"), clobber));
-  return VerdictFiles{std::move(verdict), std::move(rows)};
 }
 
 /// kCannotCreate, before the replay, if the rows file that is there cannot be what this verification would
@@ -253,8 +240,8 @@ struct Replayed {
 };
 
 /// Replays the segments of `due` that have no row yet.
-Status replay_due(const Verification& v, const VerifyOptions& options, const JobContext& context,
-                  std::span<const std::int64_t> due, Replayed& out) {
+Status replay_due(const Verification& v, const VerifyOptions& options, ReplayMeans& means,
+                  const JobContext& context, std::span<const std::int64_t> due, Replayed& out) {
   std::vector<VerdictRow>& rows = out.shard.rows;
   const std::size_t before = rows.size();
   std::set<std::int64_t> done;
@@ -266,8 +253,8 @@ Status replay_due(const Verification& v, const VerifyOptions& options, const Job
   DGX_TRY(StartStates starts, StartStates::open(options.from, v.proof, context.threads));
   DGX_CHECK(starts.check_shared(*v.files.program));
   if (const auto absent = starts.missing(left); !absent.empty()) return inconclusive(options.from, absent);
-  DGX_TRY(const bundle::Dataset data, open_dataset(options.data, v.files.body()));
-  DGX_TRY(const auto executor, make_executor_on(options.device, v.files, data, context));
+  if (left.empty()) return {};
+  DGX_TRY(exec::StepExecutor* const executor, means.executor(options, v.files, context));
   Replayer replayer(v, starts, *executor, context);
   replayer.expect(left);
   const auto begin = Clock::now();
@@ -308,10 +295,10 @@ Result<Replayed> take_up_part(const Verification& v, const VerifyOptions& option
 }
 
 /// Replays what is left of a part.
-Status replay_part(const Verification& v, const VerifyOptions& options, const JobContext& context,
-                   Replayed& out) {
+Status replay_part(const Verification& v, const VerifyOptions& options, ReplayMeans& means,
+                   const JobContext& context, Replayed& out) {
   DGX_TRY(const auto due, protocol::shard_segments(v.drawn, out.shard.index, out.shard.count));
-  DGX_CHECK(replay_due(v, options, context, due, out));
+  DGX_CHECK(replay_due(v, options, means, context, due, out));
   std::vector<VerdictRow>& rows = out.shard.rows;
   std::sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) { return a.index < b.index; });
   if (!out.missing.empty() && !rows.empty()) DGX_CHECK(out.part.save(out.shard));
@@ -319,6 +306,14 @@ Status replay_part(const Verification& v, const VerifyOptions& options, const Jo
 }
 
 }  // namespace
+
+Result<VerdictFiles> claim_verdict(const std::string& output, Clobber clobber) {
+  if (output.empty() || output == "-")
+    return usage_error("-o VERDICT.json is required: a verdict's rows are written next to it");
+  DGX_TRY(Output verdict, Output::claim(output, clobber));
+  DGX_TRY(Output rows, claim_beside(beside(output, ".rows.jsonl"), clobber));
+  return VerdictFiles{std::move(verdict), std::move(rows)};
+}
 
 Result<VerifyPlan> plan_verification(const VerifyOptions& options, const JobContext& context) {
   DGX_TRY(const Verification v, open_verification(options, context));
@@ -348,11 +343,20 @@ Result<VerifyResult> verify(const VerifyOptions& options, const JobContext& cont
     return malformed(options.key.path + ": is a public key, expected a private key",
                      "a verdict is signed; --shard and --plan take a public key");
   }
-  const WorkKeys keys = WorkKeys::of(*v.key);
+  ReplayMeans means;
+  auto out = verify_opened(options, v, *v.key, std::move(files), means, context);
+  means.warn(context);
+  return out;
+}
+
+Result<VerifyResult> verify_opened(const VerifyOptions& options, const Verification& v,
+                                   const crypto::SecretKey& key, VerdictFiles files, ReplayMeans& means,
+                                   const JobContext& context) {
+  const WorkKeys keys = WorkKeys::of(key);
   DGX_TRY(Replayed replayed, take_up_part(v, options, {0, 1}, keys));
   DGX_CHECK(check_rows_there(files.rows.path(), v, context.clobber));
   DGX_CHECK(files.verdict.check());
-  DGX_CHECK(replay_part(v, options, context, replayed));
+  DGX_CHECK(replay_part(v, options, means, context, replayed));
 
   std::vector<VerdictRow>& rows = replayed.shard.rows;
   protocol::Assignment assignment = v.assignment;
@@ -367,7 +371,7 @@ Result<VerifyResult> verify(const VerifyOptions& options, const JobContext& cont
     // No longer the whole draw, but a refutation needs none.
     assignment.draw = manifest::Draw::kChosen;
   }
-  DGX_TRY(auto out, publish(v.files.body(), assignment, v.proof, std::move(rows), *v.key, std::move(files)));
+  DGX_TRY(auto out, publish(v.files.body(), assignment, v.proof, std::move(rows), key, std::move(files)));
   replayed.part.remove();
   out.missing = std::move(replayed.missing);
   out.resumed = replayed.resumed;
@@ -385,7 +389,9 @@ Result<ShardResult> verify_shard(const VerifyOptions& options, const JobContext&
   DGX_TRY(const WorkKeys keys, WorkKeys::find(v.key ? &*v.key : nullptr, options.work_key, context.progress));
   DGX_TRY(Replayed replayed, take_up_part(v, options, name, keys));
   DGX_CHECK(output.check());
-  DGX_CHECK(replay_part(v, options, context, replayed));
+  ReplayMeans means;
+  DGX_CHECK(replay_part(v, options, means, context, replayed));
+  means.warn(context);
   if (!replayed.missing.empty()) return inconclusive(options.from, replayed.missing);
   DGX_CHECK(output.write(keys.seal(protocol::encode_shard(replayed.shard))));
   replayed.part.remove();

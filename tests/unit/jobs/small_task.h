@@ -61,10 +61,13 @@ auto run_job(const Job& job) {
 /// this object.
 class SmallTask {
  public:
-  /// `update` and `schedule`: of a perceptron's training by SGD with momentum.
-  explicit SmallTask(program::UpdateSpec update = {}, std::string schedule = "constant")
+  /// `update` and `schedule`: of a perceptron's training, by default by SGD with momentum. More samples than 40
+  /// are data of which a segment's steps read a small part.
+  explicit SmallTask(program::UpdateSpec update = {}, std::string schedule = "constant",
+                     std::int64_t samples = 40)
       : update_(std::move(update)),
         schedule_(std::move(schedule)),
+        samples_(samples),
         folder_(std::filesystem::temp_directory_path() / ("dgx-jobs-" + std::to_string(::getpid()))) {
     std::filesystem::remove_all(folder_);
     std::filesystem::create_directory(folder_);
@@ -82,20 +85,19 @@ class SmallTask {
   [[nodiscard]] jobs::KeyFile key(const std::string& role) const { return {at(role + ".pem"), std::nullopt}; }
 
  private:
-  static constexpr std::int64_t kSamples = 40;
   static constexpr std::int64_t kInputs = 4;
   static constexpr std::int64_t kBatch = 8;
   static constexpr std::int64_t kSteps = 40;
 
   void write_data() {
-    Tensor x(DType::kF32, {kSamples, kInputs});
-    Tensor y(DType::kI64, {kSamples});
+    Tensor x(DType::kF32, {samples_, kInputs});
+    Tensor y(DType::kI64, {samples_});
     for (std::int64_t i = 0; i < x.count(); ++i) {
       x.as<float>()[static_cast<std::size_t>(i)] = static_cast<float>((i * 37) % 97) / 97;
     }
-    for (std::int64_t i = 0; i < kSamples; ++i) y.as<std::int64_t>()[static_cast<std::size_t>(i)] = i % 3;
+    for (std::int64_t i = 0; i < samples_; ++i) y.as<std::int64_t>()[static_cast<std::size_t>(i)] = i % 3;
     const auto data = must(bundle::make_dataset(std::move(x), std::move(y)));
-    digest_ = must(bundle::write_dataset(at("data.h5"), data, Clobber::kRefuse));
+    digest_ = must(bundle::write_dataset(at("data.h5"), data, Clobber::kRefuse, {}, bundle::Storage::kPlain));
   }
 
   void write_task() const {
@@ -119,7 +121,7 @@ class SmallTask {
     task.program = {program::program_root(step), std::ssize(step.values)};
     task.evaluation = {program::program_root(evaluation), std::ssize(evaluation.values)};
     task.initial.digest = must(merkle::state_digests(must(program::initial_state(step, 7)))).state;
-    task.dataset = {digest_, kSamples, {{"x", {DType::kF32, {kInputs}}}, {"y", {DType::kI64, {}}}}};
+    task.dataset = {digest_, samples_, {{"x", {DType::kF32, {kInputs}}}, {"y", {DType::kI64, {}}}}};
     task.model = "mlp:4-8-3";
     task.optimizer = recipe.optimizer;
     task.schedule = recipe.schedule;
@@ -143,6 +145,7 @@ class SmallTask {
 
   program::UpdateSpec update_;
   std::string schedule_;
+  std::int64_t samples_;
   std::filesystem::path folder_;
   Digest digest_;
 };

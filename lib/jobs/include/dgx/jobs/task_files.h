@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "dgx/bundle/dataset.h"
+#include "dgx/bundle/opened.h"
 #include "dgx/core/job_context.h"
 #include "dgx/core/result.h"
 #include "dgx/exec/executor.h"
@@ -38,9 +39,15 @@ struct TaskFiles {
                                           const std::optional<std::string>& program_path,
                                           const std::optional<std::string>& trust);
 
-/// Reads the dataset and recomputes its digest. kMalformed unless the digest, the number of samples, their
-/// types and their shapes are those the task names.
-[[nodiscard]] Result<bundle::Dataset> open_dataset(const std::string& path, const manifest::Task& task);
+/// Reads the task's dataset as a whole, for who needs most of it. kMalformed unless the digest, the number of
+/// samples, their types and their shapes are those the task names.
+[[nodiscard]] Result<bundle::Dataset> read_task_dataset(const std::string& path, const manifest::Task& task,
+                                                        int threads);
+/// Opens the task's dataset, for who needs some of its rows; which ones are damaged shows when they are read.
+/// The same errors, but of no number. Gives its warnings to the progress.
+[[nodiscard]] Result<bundle::OpenedDataset> open_task_dataset(const std::string& path,
+                                                              const manifest::Task& task,
+                                                              const JobContext& context);
 
 /// The initial state of the task's built-in model with this seed. kMalformed if its model is not a built-in
 /// one.
@@ -50,16 +57,15 @@ struct TaskFiles {
 /// `init` or TASK.init.h5 next to the task, which if the task was renamed is known by its digest.
 [[nodiscard]] Result<State> initial_state(const TaskFiles& files, const std::optional<std::string>& init);
 
-/// An executor for this task's steps, on the CPU. `data` must outlive it.
+/// An executor for this task's steps, on the CPU. What `data` is a view of must outlive it.
 [[nodiscard]] Result<std::unique_ptr<exec::ExactExecutor>> make_executor(const TaskFiles& files,
-                                                                         const bundle::Dataset& data,
-                                                                         int threads);
+                                                                         const FieldRows& data, int threads);
 
 /// An executor for this task's steps on `device`, of which StepExecutor::watched() gives `watched`. For a
 /// GPU, notes which one it is, and whether it lacks a kernel compiler. kInternal, with a hint, if there is no
 /// such device; errors of DeviceExecutor::create.
 [[nodiscard]] Result<std::unique_ptr<exec::StepExecutor>> make_executor_on(
-    ComputeDevice device, const TaskFiles& files, const bundle::Dataset& data, const JobContext& context,
+    ComputeDevice device, const TaskFiles& files, const FieldRows& data, const JobContext& context,
     const std::vector<kernels::ValueIndex>& watched = {});
 
 /// Chooses the instruction set (`--isa`), if one is named. kUsage if this machine does not have it.
