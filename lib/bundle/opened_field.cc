@@ -77,7 +77,7 @@ Digest OpenedField::digest() const {
 }
 
 Error OpenedField::in_row(std::int64_t row, Error error) const {
-  if (error.code == ErrorCode::kMalformed) error.code = kBadData;
+  if (error.code == ErrorCode::kMalformed) error.code = ErrorCode::kBadData;
   return reader_->in_file(within(fmt::format("{}: row {}", name_, row), std::move(error)));
 }
 
@@ -110,7 +110,7 @@ Status OpenedField::check_numbers(std::span<const std::uint8_t> row) const {
     case DType::kU8: bad = bad_integer<std::uint8_t>(row, *info_.range); break;
   }
   if (bad.empty()) return {};
-  return Error{kBadData, bad, "the dataset is not one that dgx-pack makes"};
+  return Error{ErrorCode::kBadData, bad, "the dataset is not one that dgx-pack makes"};
 }
 
 void OpenedField::expect(std::int64_t row) const {
@@ -159,7 +159,7 @@ Status OpenedField::read_believed(std::uint64_t index, std::span<std::uint8_t> o
     }
   }
   DGX_CHECK(std::move(got));
-  return Error{kBadData,
+  return Error{ErrorCode::kBadData,
                fmt::format("bytes {} to {} of the field are not those that the dataset's digest names", begin,
                            begin + out.size() - 1),
                "the file is damaged, or changes while it is read: fetch it again"};

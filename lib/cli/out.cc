@@ -235,7 +235,7 @@ void Out::warning(std::string_view text) {
 
 void Out::error(const Error& error) {
   progress_->finish();
-  json::Output::Object more{{"code", static_cast<int>(error.code) & 0xFF}};
+  json::Output::Object more{{"code", exit_code(error.code)}};
   if (!error.hint.empty()) more.emplace("hint", printable(error.hint));
   talk("error", error.message, std::move(more));
   if (!error.hint.empty() && !common_.json)

@@ -152,7 +152,7 @@ Status color_from_environment(const Command& table, Common& common) {
 
 int finish(Out& out, const Error& error) {
   out.error(error);
-  return static_cast<int>(error.code) & 0xFF;
+  return exit_code(error.code);
 }
 
 int run_request(const Tool& tool, Request request) {

@@ -13,7 +13,7 @@
 namespace dgx::jobs {
 
 Result<TaskFiles> open_task(const std::string& named, const std::optional<std::string>& program_path,
-                            const std::optional<std::string>& trust) {
+                            const std::optional<std::string>& trust, ProgramShelf* shelf) {
   DGX_TRY(const std::string path, find_task_file(named));
   DGX_TRY(auto task, manifest::read_statement<manifest::Task>(path));
   if (trust) {
@@ -24,12 +24,21 @@ Result<TaskFiles> open_task(const std::string& named, const std::optional<std::s
     return usage_error("standard input has no step program next to it",
                        "name the task's file, or the program with --program");
   }
-  std::string file = program_path.value_or("");
-  if (!program_path) {
-    DGX_TRY(file, find_program(path, ".program.jsonl", task.body.program, "step program",
-                               "it must lie beside the task; --program names it elsewhere"));
+  std::shared_ptr<const program::Program> program;
+  if (shelf != nullptr) {
+    auto found = shelf->find(task.body);
+    if (!found.ok()) return within(path, std::move(found).error());
+    program = std::move(found).value();
   }
-  DGX_TRY(auto program, open_step_program(file, task.body));
+  if (program == nullptr) {
+    std::string file = program_path.value_or("");
+    if (!program_path) {
+      DGX_TRY(file, find_program(path, ".program.jsonl", task.body.program, "step program",
+                                 "it must lie beside the task; --program names it elsewhere"));
+    }
+    DGX_TRY(program, open_step_program(file, task.body));
+    if (shelf != nullptr) shelf->add(task.body, program);
+  }
   DGX_TRY(const auto segments, protocol::Segments::of(task.body.steps, task.body.checkpoint_every));
   return TaskFiles{std::move(task), std::move(program), segments, path};
 }

@@ -86,6 +86,26 @@ Result<std::shared_ptr<const program::Program>> open_step_program(const std::str
   return program;
 }
 
+Result<std::shared_ptr<const program::Program>> ProgramShelf::find(const manifest::Task& task) const {
+  std::shared_ptr<const program::Program> found;
+  {
+    const std::lock_guard lock(using_);
+    const auto at = programs_.find(task.program.root);
+    if (at != programs_.end()) found = at->second;
+  }
+  // Lines that differ from the root's are for open_program() to refuse.
+  if (found == nullptr || std::ssize(found->values) != task.program.lines)
+    return std::shared_ptr<const program::Program>();
+  if (auto admitted = protocol::check_admission(task, *found); !admitted)
+    return within("task", std::move(admitted).error());
+  return found;
+}
+
+void ProgramShelf::add(const manifest::Task& task, std::shared_ptr<const program::Program> program) {
+  const std::lock_guard lock(using_);
+  programs_.emplace(task.program.root, std::move(program));
+}
+
 Status check_admission_of(const std::string& path, const manifest::Task& task) {
   const auto program = path == "-" ? Result<std::string>(usage_error("no file"))
                                    : find_program(path, ".program.jsonl", task.program, "step program", "");

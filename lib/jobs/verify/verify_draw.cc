@@ -79,7 +79,7 @@ Result<std::vector<std::int64_t>> draw(const VerifyOptions& options, const manif
   return out;
 }
 
-Result<Digest> verifier_of(const VerifyOptions& options, const std::optional<EitherKey>& key,
+Result<Digest> verifier_of(const VerifyOptions& options, const EitherKey* key,
                            const std::optional<protocol::DrawSource>& source) {
   if (key) return crypto::key_id(key->public_key);
   if (source && !source->is_round) return source->signer;
@@ -92,18 +92,19 @@ Result<Digest> verifier_of(const VerifyOptions& options, const std::optional<Eit
 
 }  // namespace
 
-Result<Verification> open_verification(const VerifyOptions& options, const JobContext& context) {
-  DGX_TRY(TaskFiles files, open_task(options.task, options.program, context.trust));
+Result<Verification> open_verification(const VerifyOptions& options, const JobContext& context,
+                                       const SharedByVerifications& shared) {
+  DGX_TRY(TaskFiles files, open_task(options.task, options.program, context.trust, shared.programs));
   DGX_TRY(ProofFiles proof, open_proof(options.proof, files.task, context.trust, options.from));
   std::optional<protocol::DrawSource> source;
   if (options.beacon) {
     DGX_TRY(source, read_draw_source(*options.beacon, proof.proof.id, std::nullopt));
   }
   std::optional<EitherKey> key;
-  if (!options.key.path.empty()) {
+  if (shared.key == nullptr && !options.key.path.empty()) {
     DGX_TRY(key, read_either_key(options.key));
   }
-  DGX_TRY(const Digest verifier, verifier_of(options, key, source));
+  DGX_TRY(const Digest verifier, verifier_of(options, key ? &*key : shared.key, source));
   auto assigned = protocol::assign(files.task, proof.proof, source, verifier);
   if (!assigned.ok()) return within(options.beacon.value_or(options.proof), std::move(assigned).error());
   protocol::Assignment assignment = *assigned;

@@ -16,16 +16,24 @@ namespace dgx::jobs {
 struct Verification {
   TaskFiles files;
   ProofFiles proof;
-  std::optional<crypto::SecretKey> key;  ///< to sign with; none if the options name none or a public key
+  std::optional<crypto::SecretKey>
+      key;  ///< to sign with; none if the options name none, a public key, or it is shared
   protocol::Assignment assignment;
   std::vector<std::int64_t> drawn;  ///< segments of the whole verification, ascending
+};
+
+/// The belongings of one process that its verifications share: null for what each has to find for itself.
+struct SharedByVerifications {
+  const EitherKey* key = nullptr;  ///< the verifier's, in place of the options'
+  ProgramShelf* programs = nullptr;
 };
 
 /// Opens and checks all that a verification depends on but data and start states, and draws. The verifier is
 /// whose key the options name, private or public, or, without one (a shard, a plan), who signed the beacon.
 /// kUsage if neither says it, or for a choice that names no segments of the proof; errors of open_task(),
 /// open_proof() and protocol::assign().
-[[nodiscard]] Result<Verification> open_verification(const VerifyOptions& options, const JobContext& context);
+[[nodiscard]] Result<Verification> open_verification(const VerifyOptions& options, const JobContext& context,
+                                                     const SharedByVerifications& shared = {});
 
 /// A shard as `--shard` names it: part `index` of `count`.
 struct ShardName {

@@ -107,6 +107,27 @@ class Verdict(File):
         return {"outcome": predicate["outcome"], "rows": slurp(machine, "verdict.rows.jsonl")}
 
 
+class Verdicts(Story):
+    """One for each proof of a list; each is whole or absent, with its rows."""
+
+    exits = (1,)
+
+    def verdicts(self, machine):
+        there = sorted(os.listdir(path(machine, "verdicts"))) if has(machine, "verdicts") else []
+        return [f"verdicts/{name}" for name in there if name.endswith(".json") and not name.startswith(".")]
+
+    def end(self, machine):
+        told_of = {name: told(machine, "dgx-inspect", name, "--check")["predicate"]["outcome"] for name in self.verdicts(machine)}
+        return {name: (outcome, slurp(machine, name.replace(".json", ".rows.jsonl"))) for name, outcome in told_of.items()}
+
+    def readers(self, machine):
+        for name in self.verdicts(machine):
+            told(machine, "dgx-inspect", name, "--check")
+
+    def again(self, machine):
+        ok(machine.run(*self.command), self.exits)
+
+
 class Shard(File):
     """Nothing but dgx-verify reads one."""
 
@@ -366,6 +387,8 @@ def all_stories(machine):
                ("proof.json", "proof.states"))
     yield Verdict("verify", proved, (*verify, "-o", "verdict.json"), ("verdict.json", "verdict.rows.jsonl"))
     yield Shard("verify, shard", proved, (*verify, "--shard", "0/2", "-o", "shard.json"), ("shard.json",))
+    both = {**proved, **lied, "list": b"task.json\tproof.json\trun\ntask.json\tlie.json\tlie\n"}
+    yield Verdicts("verify, batch", both, ("dgx-verify", "batch", "list", "--data", "data.h5", "--all", "--key", "verifier.pem", "-o", "verdicts", *QUIET))
     yield Open("bisect, open", lied, opening)
     crashes.write_tree(lied, machine.folder)
     ok(machine.run(*opening))

@@ -101,7 +101,7 @@ Status show_hdf5(const std::string& file, const std::string& path) {
 int report(const Status& status) {
   if (status.ok()) return 0;
   std::fprintf(stderr, "%s\n", status.error().message.c_str());
-  return static_cast<int>(status.error().code) & 0xFF;
+  return dgx::exit_code(status.error().code);
 }
 
 }  // namespace

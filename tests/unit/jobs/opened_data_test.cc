@@ -80,7 +80,7 @@ TEST_CASE("a flipped bit of the data is refused by name, or the verdict is that 
         continue;
       }
       ++refused;
-      CHECK(found.error().code == kBadData);
+      CHECK(found.error().code == ErrorCode::kBadData);
       CHECK_THAT(found.error().message, Catch::Contains("data.h5: x: row "));
     }
     CHECK(refused > 5);

@@ -8,7 +8,8 @@
 
 namespace dgx {
 
-/// The kind of an error. The value is the exit code of a program that ends with it (dgx(7), "Exit codes").
+/// The kind of an error. The low byte of the value is the exit code of a program that ends with it (dgx(7),
+/// "Exit codes").
 enum class ErrorCode : int {
   kUsage = 2,          ///< the request never makes sense: flags, field values
   kInconclusive = 3,   ///< nothing could be decided
@@ -21,7 +22,14 @@ enum class ErrorCode : int {
   kInterrupted = 75,   ///< a signal came; state is saved, run again
   kNotAllowed = 76,    ///< the request is well-formed, but not allowed now: balance, state, turn, deadline
   kUnauthorised = 77,  ///< signature, key or identity
+  /// A dataset's numbers are not those that its digest names, or not a dataset's. As an exit code kMalformed,
+  /// which a step gives, too, if the state after it is not finite; but that convicts whoever signed for it,
+  /// and this convicts nobody.
+  kBadData = 65 + 256,
 };
+
+/// The exit code of a program that ends with this error.
+[[nodiscard]] constexpr int exit_code(ErrorCode code) { return static_cast<int>(code) & 0xFF; }
 
 /// An error as a user reads it: the message is in lower case and names the file, field or index. `hint` says
 /// what to do, where that is known.

@@ -13,8 +13,6 @@
 
 namespace dgx {
 
-inline constexpr auto kBadData = static_cast<ErrorCode>(65 + 256);
-
 /// Numbers that are read row by row from where they lie, each row checked when it is read.
 class RowSource {
  public:

@@ -33,11 +33,13 @@ struct TaskFiles {
 /// Opens the task that `path` stands for (find_task_file) and its step program: `program_path`, or the one
 /// next to the task (find_program). Checks that the
 /// program has the task's root and number of lines and is valid, alone and with the task
-/// (protocol/admission.h). kMissing, kMalformed, kUsage (its market's policy does not admit it), kUnauthorised
+/// (protocol/admission.h). Looks on `shelf` first, if it is not null, and puts the program there. kMissing,
+/// kMalformed, kUsage (its market's policy does not admit it), kUnauthorised
 /// (signature, or a submitter whom `trust` does not name).
 [[nodiscard]] Result<TaskFiles> open_task(const std::string& path,
                                           const std::optional<std::string>& program_path,
-                                          const std::optional<std::string>& trust);
+                                          const std::optional<std::string>& trust,
+                                          ProgramShelf* shelf = nullptr);
 
 /// Reads the task's dataset as a whole, for who needs most of it. kMalformed unless the digest, the number of
 /// samples, their types and their shapes are those the task names.

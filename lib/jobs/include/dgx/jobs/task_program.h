@@ -1,10 +1,13 @@
 #pragma once
 
+#include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
 
+#include "dgx/core/bytes.h"
 #include "dgx/core/result.h"
 #include "dgx/manifest/statement.h"
 #include "dgx/program/program.h"
@@ -36,6 +39,21 @@ namespace dgx::jobs {
 /// (protocol/admission.h). kMalformed, naming the file; kUsage: its market's policy does not admit it.
 [[nodiscard]] Result<std::shared_ptr<const program::Program>> open_step_program(const std::string& path,
                                                                                 const manifest::Task& task);
+
+/// Step programs that were opened and checked, for who opens many tasks: the tasks of one model bind one
+/// program, and parsing it takes longer than everything else about a task. May be shared by threads.
+class ProgramShelf {
+ public:
+  /// The program that the task binds, checked with this task; nullptr if it is not on the shelf. kMalformed,
+  /// without a file's name, as open_step_program().
+  [[nodiscard]] Result<std::shared_ptr<const program::Program>> find(const manifest::Task& task) const;
+  /// Puts the program of a task, opened by open_step_program(), on the shelf.
+  void add(const manifest::Task& task, std::shared_ptr<const program::Program> program);
+
+ private:
+  mutable std::mutex using_;
+  std::map<Digest, std::shared_ptr<const program::Program>> programs_;  ///< by root
+};
 
 /// Checks the task in `path` before somebody signs that they work on it: what the task itself shows, and its
 /// program if TASK.program.jsonl lies next to it. kMalformed, kUsage, as above.
