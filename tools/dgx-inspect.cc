@@ -42,9 +42,46 @@ cli::Cell words(const std::vector<std::string>& list) {
   return {std::move(values), list.empty() ? "none" : fmt::format("{}", fmt::join(list, ", "))};
 }
 
+/// Many verdicts, counted.
+class Tally {
+ public:
+  void add(const std::string& file, const manifest::Verdict& verdict) {
+    const bool refutes = verdict.outcome == manifest::Outcome::kRefuted;
+    ++(refutes ? refuted_ : accepted_);
+    settling_ += refutes || verdict.draw == manifest::Draw::kPolicy;
+    replayed_ += verdict.replayed;
+    segments_ += verdict.segments;
+    work_ += verdict.work;
+    if (refutes) refuting_.rows.push_back({file, verdict.proof});
+  }
+  void print(cli::Out& out) const {
+    out.field("verdicts", accepted_ + refuted_);
+    out.field("accepted", accepted_);
+    out.field("refuted", refuted_);
+    out.field("settling", settling_);
+    out.field("replayed", replayed_);
+    out.field("proof_segments", segments_);
+    out.field("work", work_);
+    if (!refuting_.rows.empty()) out.field("refuting", refuting_);
+  }
+  [[nodiscard]] cli::Verdict verdict() const {
+    return refuted_ > 0 ? cli::Verdict::kRefuted : cli::Verdict::kDone;
+  }
+
+ private:
+  std::int64_t accepted_ = 0;
+  std::int64_t refuted_ = 0;
+  std::int64_t settling_ = 0;
+  std::int64_t replayed_ = 0;
+  std::int64_t segments_ = 0;
+  std::int64_t work_ = 0;
+  cli::Table refuting_{{"file", "proof"}};
+};
+
 struct Show {
   std::vector<std::string> files;
   bool check = false;
+  bool summary = false;
   std::optional<double> max_miss;
 
   void declare(cli::Command& command) {
@@ -55,6 +92,8 @@ struct Show {
         "--max-miss", "P", max_miss,
         "the files are verdicts: exit 1 if one refutes, else 3 if one would miss a cheat on 10 % of the "
         "segments with a chance above P, 0 to 1");
+    command.flag("--summary", summary, "the files are verdicts: count them, and name those that refute");
+    command.at_most_one({"--summary", "--max-miss"});
     command.about(
         "--check says that a file is intact, not that its claims are true: dgx-verify checks those.");
   }
@@ -64,8 +103,11 @@ struct Show {
     const auto recompute = check ? jobs::Recompute::kYes : jobs::Recompute::kNo;
     cli::Verdict worst = cli::Verdict::kDone;
     std::vector<Error> errors;
+    Tally tally;
     for (const std::string& file : files) {
       auto found = jobs::describe(file, recompute, out.brief_job());
+      if (summary && found.ok() && !found->verdict)
+        found = usage_error(file + ": is a " + found->kind + ", --summary is for verdicts");
       if (!found.ok() && files.size() == 1) return std::move(found).error();
       if (!found.ok()) {
         DGX_CHECK(out.flush());  // so that the error comes after the results before it
@@ -73,11 +115,16 @@ struct Show {
         errors.push_back(std::move(found).error());
         continue;
       }
+      if (summary) {
+        tally.add(file, *found->verdict);
+        continue;
+      }
       out.next();
       DGX_TRY(const cli::Verdict verdict, show(file, *found, out));
       if (worst != cli::Verdict::kRefuted && verdict != cli::Verdict::kDone) worst = verdict;
     }
-    if (errors.empty()) return worst;
+    if (summary) tally.print(out);
+    if (errors.empty()) return summary ? tally.verdict() : worst;
     DGX_CHECK(out.flush());
     return Error{errors.front().code,
                  fmt::format("{} of {} files could not be shown", errors.size(), files.size()),
