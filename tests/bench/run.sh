@@ -3,7 +3,7 @@
 # between the quartiles), and how many times as fast it is.
 #
 #   sh tests/bench/run.sh                all that this build can measure
-#   sh tests/bench/run.sh NAME           one of: peak, product, step, convolution, function, gpu, checkpoint, verify, hash, ledger,
+#   sh tests/bench/run.sh NAME           one of: peak, product, step, convolution, function, gpu, checkpoint, verify, batch, hash, ledger,
 #                                        dispute, start
 #   sh tests/bench/run.sh --json [NAME]  a JSON object a row: name, dgx, peer, peer_name, ratio, threads, unit, spreads, bytes at peak, shares; before
 #                                        them one that names the machine, as results.py wants a record
@@ -11,7 +11,7 @@
 # Products and steps run twice, with the widest instructions and with both sides held to AVX2. OpenBLAS is told the widest kernels that
 # the processor has; their name stands in the row. BUILD is the build folder (default build/release), DGX_TORCH as for tests/run.sh.
 # gpu needs nvcc and a GPU; its peers are cuBLAS where it is found, and libtorch where DGX_TORCH names one with CUDA.
-# checkpoint, verify and the steps on images need FASHION_MNIST, the folder with the four IDX files of that name (default: Debian's); the TorchScript steps
+# checkpoint, verify, batch and the steps on images need FASHION_MNIST, the folder with the four IDX files of that name (default: Debian's); the TorchScript steps
 # need python3-torch, and torch.compile what cmake/bootstrap.sh --bench installs. DGX_BENCH_CLOCK=cpu counts processor time with one thread. Compare figures of one run only: another run is another
 # load of the machine. chart.py beside this file draws the rows of --json.
 set -eu
@@ -26,7 +26,7 @@ json= name=all
 for argument in "$@"; do
   case "$argument" in
     --json) json=--json ;;
-    all|peak|product|step|convolution|function|gpu|checkpoint|verify|hash|ledger|dispute|start) name=$argument ;;
+    all|peak|product|step|convolution|function|gpu|checkpoint|verify|batch|hash|ledger|dispute|start) name=$argument ;;
     *) usage ;;
   esac
 done
@@ -176,6 +176,13 @@ bench_verify() {
   row verify-5-of-100-segments 2 s "$(median <"$work/times")" "$training" "the training"
 }
 
+# Many proofs in one call, a long list, and a dataset larger than memory should be: DGX_BENCH_GIB, 10 unless set.
+bench_batch() {
+  fashion || return 0
+  /usr/bin/python3 -c 'import numpy' 2>/dev/null || { skip "batches need python3-numpy"; return 0; }
+  /usr/bin/python3 tests/bench/batch.py "$tools" "$work" "${DGX_BENCH_GIB:-10}" | while read -r what unit value; do row "$what" 1 "$unit" "$value"; done
+}
+
 # SHA-256 in GB/s, ours and openssl's.
 bench_hash() {
   make_target sha256_bench
@@ -271,6 +278,6 @@ name_machine() {
 }
 
 [ -z "$json" ] || name_machine
-for part in peak product step convolution function gpu checkpoint verify hash ledger dispute start; do
+for part in peak product step convolution function gpu checkpoint verify batch hash ledger dispute start; do
   if [ "$name" = all ] || [ "$name" = "$part" ]; then "bench_$part"; fi
 done
