@@ -193,6 +193,7 @@ struct Submit {
   }
   Result<cli::Verdict> run(cli::Out& out) const {
     DGX_TRY(const jobs::SubmitResult result, jobs::submit(options, out.brief_job()));
+    out.detail("as TrainingArguments: " + jobs::trainer_words(result.task));
     if (result.existed) out.note_skipped(options.output);
     out.field("task", result.id);
     out.field("program", result.task.program.root);
@@ -234,6 +235,7 @@ struct Estimate {
   }
   Result<cli::Verdict> run(cli::Out& out) const {
     DGX_TRY(const jobs::SubmitResult result, estimate(out.brief_job()));
+    out.detail("as TrainingArguments: " + jobs::trainer_words(result.task));
     print_work(out, result);
     print_estimate(out, result);
     if (prices_path) {

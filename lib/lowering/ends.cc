@@ -107,7 +107,7 @@ class Matching {
 
 Result<InputMap> parse_input_map(const std::string& text) {
   InputMap out;
-  for (std::size_t begin = 0; !text.empty() && begin <= text.size();) {
+  for (std::size_t begin = 0; begin <= text.size();) {
     const std::size_t end = std::min(text.find(',', begin), text.size());
     const std::string part = text.substr(begin, end - begin);
     begin = end + 1;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "dgx/program/check.h"
 #include "dgx/program/line.h"
@@ -107,6 +108,16 @@ TensorForm inline_constant(Builder& builder, const Tensor& tensor) {
                     tensor.shape());
 }
 
+/// True for a source that is an entry of the state: small literals stand in the program.
+bool is_entry(const AtenSource& source) {
+  return source.kind != AtenSource::Kind::kConstant || source.value.count() > kMaxInlineNumbers;
+}
+
+bool have_same_numbers(const AtenSource& a, const AtenSource& b) {
+  return a.value.dtype() == b.value.dtype() && a.value.shape() == b.value.shape() &&
+         std::ranges::equal(a.value.bytes(), b.value.bytes());
+}
+
 Result<TensorForm> source_form(LoweringState& state, const AtenSource& source) {
   const Tensor& tensor = source.value;
   const AtenTensor& captured = state.graph.tensors[static_cast<std::size_t>(source.tensor)];
@@ -114,14 +125,11 @@ Result<TensorForm> source_form(LoweringState& state, const AtenSource& source) {
     return internal_error("capture: " + source.name + " does not have its tensor's type and shape");
   if (tensor.count() == 0) return usage_error("model: " + source.name + " has no elements");
   if (has_nan(tensor)) return usage_error("model: " + source.name + " holds a NaN");
-  if (source.kind == AtenSource::Kind::kConstant) {
-    if (tensor.count() == 1) return splat_form(tensor.dtype(), tensor.shape(), number_at(tensor, 0));
-    if (tensor.count() <= kMaxInlineNumbers) return inline_constant(state.builder, tensor);
+  if (!is_entry(source)) {
+    return tensor.count() == 1 ? splat_form(tensor.dtype(), tensor.shape(), number_at(tensor, 0))
+                               : inline_constant(state.builder, tensor);
   }
-  const std::string entry_name = "model/" + source.name;
-  if (Status named = program::check_entry_name(entry_name); !named.ok())
-    return usage_error("model: " + named.error().message, "give the parameter another name");
-  const ValueIndex value = state.builder.state(entry_name, tensor.dtype(), tensor.shape());
+  const ValueIndex value = state.builder.state("model/" + source.name, tensor.dtype(), tensor.shape());
   const TensorForm entry = value_form(value, tensor.dtype(), tensor.shape());
   if (!has_infinity(tensor)) return entry;
   if (changes(state.graph, source))
@@ -301,9 +309,26 @@ void define_counters(Builder& builder, const LossForms& loss) {
   builder.set_next(entry, materialise(builder, "loss", loss.mean).value);
 }
 
+/// kUsage if no bundle can hold the entries of a program by their names, which come from the model.
+Status check_names(const Program& program) {
+  constexpr const char* kHint = "give the parameter another name";
+  std::set<std::string> names;
+  for (const ValueIndex v : program::state_inputs(program)) {
+    const std::string& name = program.values[v].source.name;
+    if (Status good = program::check_entry_name(name); !good.ok())
+      return usage_error("model: " + good.error().message, kHint);
+    if (!names.insert(name).second)
+      return usage_error(fmt::format("model: two entries are named '{}'", name), kHint);
+  }
+  if (Status apart = program::check_entry_groups(names); !apart.ok())
+    return usage_error("model: " + apart.error().message, kHint);
+  return {};
+}
+
 /// The lowering's result must pass what every reader checks: a program that does not is a bug here, or
 /// beyond the caps.
 Result<Program> checked(Program program, ProgramRole role) {
+  DGX_CHECK(check_names(program));
   Status status = program::check_program(program, role);
   if (!status.ok()) return internal_error("lowering: " + status.error().message);
   for (const ValueIndex v : program.values.indices()) {
@@ -382,6 +407,25 @@ Result<Program> lower_evaluation(const CapturedGraph& graph, const TrainingRecip
   if (loss.correct && !is_inside) outputs.push_back(materialise(builder, "correct", *loss.correct).value);
   outputs.push_back(materialise(builder, "loss", is_inside ? loss.mean : loss.per_sample).value);
   return checked(merge_maps(builder.finish(outputs), outputs.size()), ProgramRole::kEvaluation);
+}
+
+Status match_literals(const CapturedGraph& training, CapturedGraph& evaluation) {
+  std::set<const AtenSource*> taken;
+  for (AtenSource& source : evaluation.sources) {
+    if (source.kind != AtenSource::Kind::kConstant || !is_entry(source)) continue;
+    const auto same = std::ranges::find_if(training.sources, [&](const AtenSource& each) {
+      return each.kind == AtenSource::Kind::kConstant && !taken.contains(&each) &&
+             have_same_numbers(each, source);
+    });
+    if (same == training.sources.end()) {
+      return usage_error(fmt::format("evaluation needs a constant of shape {} that training does not have",
+                                     to_string(source.value.shape())),
+                         "register its numbers as a buffer, which both have");
+    }
+    source.name = same->name;
+    taken.insert(&*same);
+  }
+  return {};
 }
 
 }  // namespace dgx::lowering

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "dgx/core/checked.h"
+#include "dgx/core/text.h"
 #include "dgx/kernels/compiled.h"
 #include "dgx/kernels/scalar.h"
 #include "dgx/kernels/schedule.h"
@@ -176,17 +177,6 @@ Status take_once(Inputs& inputs, const std::string& source) {
   return malformed(fmt::format("src: a second '{}'", source));
 }
 
-/// Checks that no entry has the name of another one's group. Names that begin with NAME/ follow each other in
-/// byte order, so one look-up finds them.
-Status check_nesting(const std::set<std::string>& entries) {
-  for (const std::string& name : entries) {
-    const auto inside = entries.lower_bound(name + '/');
-    if (inside != entries.end() && inside->starts_with(name + '/'))
-      return malformed(fmt::format("program: state entry '{}' is a prefix of '{}'", name, *inside));
-  }
-  return {};
-}
-
 Status check_state_input(const Primitive& line, Inputs& inputs) {
   const std::string& name = line.source.name;
   const bool is_step = name == "step", is_loss = name == "loss";
@@ -316,6 +306,12 @@ Status check_counter(const Program& program) {
 }  // namespace
 
 Status check_entry_name(std::string_view name) {
+  if (name.size() > kMaxNameBytes)
+    return malformed(fmt::format("state entry '{}…' has {} bytes, at most {} are allowed",
+                                 printable(name.substr(0, 32)), name.size(), kMaxNameBytes));
+  if (!std::ranges::all_of(name, [](char letter) { return letter > ' ' && letter <= '~'; }))
+    return malformed(
+        fmt::format("state entry '{}' has a space, or a letter that is not ASCII", printable(name)));
   std::size_t parts = 0;
   for (std::size_t begin = 0; begin <= name.size(); ++parts) {
     const std::size_t end = std::min(name.find('/', begin), name.size());
@@ -326,6 +322,16 @@ Status check_entry_name(std::string_view name) {
   }
   if (parts <= kMaxNameParts) return {};
   return malformed(fmt::format("state entry '{}' has more than {} parts", name, kMaxNameParts));
+}
+
+Status check_entry_groups(const std::set<std::string>& names) {
+  // Names that begin with NAME/ follow each other in byte order, so one look-up finds them.
+  for (const std::string& name : names) {
+    const auto inside = names.lower_bound(name + '/');
+    if (inside != names.end() && inside->starts_with(name + '/'))
+      return malformed(fmt::format("state entry '{}' is a prefix of '{}'", name, *inside));
+  }
+  return {};
 }
 
 Status check_program(const Program& program, ProgramRole role) {
@@ -351,7 +357,8 @@ Status check_program(const Program& program, ProgramRole role) {
     if (Status status = check_next(lines[v], table); !status.ok())
       return within(fmt::format("line {}", v), status.error());
   }
-  DGX_CHECK(check_nesting(inputs.entries));
+  if (Status apart = check_entry_groups(inputs.entries); !apart.ok())
+    return malformed("program: " + apart.error().message);
   if (role == ProgramRole::kTraining) {
     for (const char* source : {"state step", "state loss"}) {
       if (!inputs.sources.contains(source)) return malformed(fmt::format("program: no input '{}'", source));

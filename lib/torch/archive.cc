@@ -1,18 +1,12 @@
 #include "archive.h"
 
 #include <ATen/ATen.h>
-#include <caffe2/serialize/inline_container.h>
 #include <fmt/format.h>
-#include <zip.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
 #include <functional>
 #include <map>
-#include <memory>
 #include <optional>
-#include <set>
 #include <tuple>
 #include <vector>
 
@@ -23,12 +17,13 @@
 namespace dgx::torch_bridge {
 namespace {
 
-using caffe2::serialize::PyTorchStreamReader;
 using lowering::ExportedForm;
 using lowering::ExportedInput;
 using lowering::ExportedInteger;
 
 constexpr std::size_t kMaxWordBytes = 64;  // of archive_format and its like
+constexpr std::string_view kModels = "models/";
+constexpr std::string_view kEnding = ".json";
 constexpr std::string_view kWeights = "data/weights/";
 constexpr std::string_view kConstants = "data/constants/";
 
@@ -76,44 +71,20 @@ Result<Stored> checked(const ExportedForm& form) {
   return out;
 }
 
-/// True for an archive of torch 2.5 or older, by its first member. That lies in no folder, so that libtorch's
-/// reader of archives takes none of them.
-bool is_older(const std::string& path) {
-  constexpr std::string_view kName = "serialized_exported_program.json";
-  constexpr std::size_t kNameAt = 30;  // in the header before a member
-  std::string start(kNameAt + kName.size(), '\0');
-  std::ifstream(path, std::ios::binary).read(start.data(), static_cast<std::streamsize>(start.size()));
-  return start.ends_with(kName);
-}
+/// The program of archives of torch 2.5 and older, which lies in no folder.
+constexpr std::string_view kOlderProgram = "serialized_exported_program.json";
 
-/// Refuses a zip with compressed members that are large when unpacked, and one with members of two sizes.
-/// libtorch's reader unpacks some members as it opens the file, whatever their size. What is no zip passes:
-/// the reader says so.
-Status check_unpacked(const std::string& path) {
+/// Refuses a zip with compressed members that are large when unpacked: libtorch's reader of TorchScript files
+/// unpacks some as it opens one, whatever their size.
+Status check_unpacked(const ZipFile& zip) {
   constexpr std::uint64_t kMostBytes = std::uint64_t{256} << 20;
-  int code = 0;
-  const std::unique_ptr<zip_t, decltype(&zip_discard)> zip(zip_open(path.c_str(), ZIP_RDONLY, &code),
-                                                           &zip_discard);
-  if (zip == nullptr) {
-    const bool is_zip = code != ZIP_ER_NOZIP && code != ZIP_ER_OPEN && code != ZIP_ER_READ;
-    return is_zip && code != ZIP_ER_NOENT ? malformed(path + ": the zip's directory is damaged") : Status();
-  }
-  std::uint64_t unpacked = 0;
-  const zip_int64_t count = zip_get_num_entries(zip.get(), 0);
-  for (zip_int64_t n = 0; n < count; ++n) {
-    zip_stat_t info;
-    zip_stat_init(&info);
-    constexpr zip_uint64_t kNeeded = ZIP_STAT_SIZE | ZIP_STAT_COMP_SIZE | ZIP_STAT_COMP_METHOD;
-    const bool is_known = zip_stat_index(zip.get(), static_cast<zip_uint64_t>(n), 0, &info) == 0 &&
-                          (info.valid & kNeeded) == kNeeded;
-    const bool is_stored = is_known && info.comp_method == ZIP_CM_STORE;
-    if (!is_known || (is_stored && info.comp_size != info.size))
-      return malformed(fmt::format("{}: member {} does not state its size", path, n));
-    if (is_stored) continue;
-    unpacked = info.size > kMostBytes ? kMostBytes + 1 : unpacked + info.size;
-    if (unpacked > kMostBytes)
-      return malformed(fmt::format("{}: compressed members unpack to more than {} bytes", path, kMostBytes),
+  std::uint64_t left = kMostBytes;
+  for (const auto& [name, member] : zip.members()) {
+    if (member.is_stored) continue;
+    if (member.bytes > left)
+      return malformed(fmt::format("compressed members unpack to more than {} bytes", kMostBytes),
                        "save the model again: torch's own archives have little that is compressed");
+    left -= member.bytes;
   }
   return {};
 }
@@ -129,40 +100,36 @@ std::optional<at::ScalarType> scalar_type_named(std::string_view name) {
 }
 
 Result<bool> Archive::is_exported(const std::string& path) {
-  DGX_CHECK(check_unpacked(path));
-  return is_older(path) || PyTorchStreamReader(path).hasRecord("archive_format");
+  auto zip = ZipFile::open(path);
+  if (!zip.ok()) return within(path, std::move(zip).error());
+  if (Status unpacked = check_unpacked(*zip); !unpacked.ok())
+    return within(path, std::move(unpacked).error());
+  return zip->members().contains(kOlderProgram) || zip->members().contains(zip->folder() + "archive_format");
+}
+
+const ZipFile::Member* Archive::find_member(std::string_view name) const {
+  const auto found = zip_.members().find(zip_.folder() + std::string(name));
+  return found == zip_.members().end() ? nullptr : &found->second;
 }
 
 Result<std::string> Archive::text(const std::string& name, std::size_t limit) const {
-  if (!zip_->hasRecord(name)) return malformed("the archive has no " + name);
-  const std::size_t size = zip_->getRecordSize(name);
-  if (size > limit) return malformed(fmt::format("{} has {} bytes, at most {} are read", name, size, limit));
-  std::string out(size, '\0');
-  zip_->getRecord(name, out.data(), size);
+  const ZipFile::Member* const member = find_member(name);
+  if (!member) return malformed("the archive has no " + printable(name));
+  if (member->bytes > limit)
+    return malformed(
+        fmt::format("{} has {} bytes, at most {} are read", printable(name), member->bytes, limit));
+  std::string out(member->bytes, '\0');
+  if (Status read = zip_.read(*member, out.data()); !read.ok())
+    return within(printable(name), std::move(read).error());
   return out;
 }
 
-Status Archive::check_members(const std::string& path) const {
-  struct Member {
-    std::size_t begin, end;
-    std::string name;
-  };
-  std::vector<Member> members;
-  std::set<std::string, std::less<>> names;
-  for (const std::string& name : zip_->getAllRecords()) {
-    if (!names.insert(name).second) return malformed("the archive has two members " + printable(name));
-    const std::size_t begin = zip_->getRecordOffset(name);
-    members.push_back({begin, begin + zip_->getRecordSize(name), name});
-  }
-  std::ranges::sort(members, {}, &Member::begin);
-  const std::size_t size = std::filesystem::file_size(path);
-  for (std::size_t n = 0; n < members.size(); ++n) {
-    const bool is_last = n + 1 == members.size();
-    const std::size_t next = is_last ? size : members[n + 1].begin;
-    if (members[n].begin > members[n].end || members[n].end > next) {
-      return malformed(fmt::format("{} is compressed, or runs into {}", printable(members[n].name),
-                                   is_last ? "the end of the file" : printable(members[n + 1].name)));
-    }
+Status Archive::check_members() const {
+  for (const auto& [name, member] : zip_.members()) {
+    if (!name.starts_with(zip_.folder()))
+      return malformed(
+          fmt::format("{} lies outside of the folder {}", printable(name), printable(zip_.folder())));
+    if (!member.is_stored) return malformed(printable(name.substr(zip_.folder().size())) + " is compressed");
   }
   return {};
 }
@@ -180,14 +147,13 @@ Status Archive::read_lists() {
   return read(kConstants, "constants", constants_);
 }
 
-Status Archive::read_program() {
-  constexpr std::string_view kFolder = "models/";
-  constexpr std::string_view kEnding = ".json";
+Result<std::string> Archive::choose_program(const std::string& wanted) const {
   std::vector<std::string> models;
   bool is_compiled = false;
-  for (const std::string& name : zip_->getAllRecords()) {
-    if (name.starts_with(kFolder) && name.ends_with(kEnding))
-      models.push_back(name.substr(kFolder.size(), name.size() - kFolder.size() - kEnding.size()));
+  for (const auto& [whole_name, member] : zip_.members()) {
+    const std::string_view name = std::string_view(whole_name).substr(zip_.folder().size());
+    if (name.starts_with(kModels) && name.ends_with(kEnding))
+      models.emplace_back(name.substr(kModels.size(), name.size() - kModels.size() - kEnding.size()));
     is_compiled = is_compiled || name.starts_with("data/aotinductor/");
   }
   if (models.empty() && is_compiled) {
@@ -195,12 +161,18 @@ Status Archive::read_program() {
                        "save what torch.export.export returns: torch.export.save(program, \"net.pt2\")");
   }
   if (models.empty()) return malformed("the archive has no program");
-  if (models.size() > 1)
+  if (wanted.empty() && models.size() == 1) return models.front();
+  if (wanted.empty())
     return usage_error(fmt::format("the archive has {} programs, {} and {} among them", models.size(),
                                    printable(models[0]), printable(models[1])),
-                       "save each with torch.export.save in a file of its own");
-  name_ = models.front();
-  const std::string name = fmt::format("{}{}{}", kFolder, name_, kEnding);
+                       fmt::format("say which: NET.pt2:{}", printable(models[0])));
+  if (std::ranges::find(models, wanted) != models.end()) return wanted;
+  return usage_error(fmt::format("the archive has no program {}", printable(wanted)),
+                     hint_among(wanted, models));
+}
+
+Status Archive::read_program() {
+  const std::string name = fmt::format("{}{}{}", kModels, name_, kEnding);
   DGX_TRY(const std::string bytes, text(name, lowering::kMaxExportedProgramBytes));
   auto program = lowering::parse_exported_program(bytes);
   if (!program.ok()) return within(printable(name), std::move(program).error());
@@ -208,12 +180,13 @@ Status Archive::read_program() {
   return {};
 }
 
-Result<Archive> Archive::open(const std::string& path) {
-  if (is_older(path))
+Result<Archive> Archive::open(const std::string& path, const std::string& program) {
+  DGX_TRY(ZipFile zip, ZipFile::open(path));
+  if (zip.members().contains(kOlderProgram))
     return usage_error("is an archive of torch 2.5 or older, which only that torch reads",
                        "export the model again with torch 2.9 or later");
-  Archive out(std::make_shared<PyTorchStreamReader>(path));
-  DGX_CHECK(out.check_members(path));
+  Archive out(std::move(zip));
+  DGX_CHECK(out.check_members());
   DGX_TRY(const std::string format, out.text("archive_format", kMaxWordBytes));
   DGX_TRY(const std::string version, out.text("archive_version", kMaxWordBytes));
   if (format != "pt2" || version != "0")
@@ -222,8 +195,9 @@ Result<Archive> Archive::open(const std::string& path) {
   DGX_TRY(const std::string order, out.text("byteorder", kMaxWordBytes));
   if (order != "little")
     return usage_error("has numbers in the byte order " + printable(order) + ", not little");
+  DGX_TRY(out.name_, out.choose_program(program));
   DGX_CHECK(out.read_program());
-  if (!out.zip_->hasRecord(fmt::format("{}{}_weights_config.json", kWeights, out.name_))) {
+  if (!out.find_member(fmt::format("{}{}_weights_config.json", kWeights, out.name_))) {
     return usage_error(
         fmt::format("was saved by torch {}, whose weights are a pickle", out.program_.torch_version),
         "with torch 2.9 or later: python3 -c 'import torch.export as e; e.save(e.load(\"old.pt2\"), "
@@ -260,28 +234,32 @@ Result<Stored> Archive::find(const ExportedInput& input) const {
   const auto refused = [&](std::string_view what) {
     return malformed(fmt::format("{}: {}", printable(input.title), what));
   };
-  if (!zip_->hasRecord(place->member)) return refused("the archive has no " + printable(place->member));
-  const std::size_t size = zip_->getRecordSize(place->member);
-  if (static_cast<std::uint64_t>(place->end) * c10::elementSize(place->type) > size) {
-    return refused(
-        fmt::format("{} has {} bytes, too few for its sizes and strides", printable(place->member), size));
+  const ZipFile::Member* const member = find_member(place->member);
+  if (!member) return refused("the archive has no " + printable(place->member));
+  if (static_cast<std::uint64_t>(place->end) * c10::elementSize(place->type) > member->bytes) {
+    return refused(fmt::format("{} has {} bytes, too few for its sizes and strides", printable(place->member),
+                               member->bytes));
   }
-  if (place->requires_grad && !at::isFloatingType(place->type))
+  if (place->requires_grad && !at::isFloatingType(place->type) && !at::isComplexType(place->type))
     return refused(fmt::format("is a tensor of {}, which has no gradient", form.dtype));
   return place;
 }
 
 Result<at::Tensor> Archive::read(const Stored& place) const {
   if (place.end == 0) return at::empty(place.sizes, at::TensorOptions(place.type));
-  const std::size_t size = zip_->getRecordSize(place.member);
-  const std::size_t width = c10::elementSize(place.type);
-  const at::Tensor flat =
-      at::empty({static_cast<std::int64_t>((size + width - 1) / width)}, at::TensorOptions(place.type));
-  zip_->getRecord(place.member, flat.mutable_data_ptr(), size);
-  const at::Tensor out = at::as_strided(flat, place.sizes, place.strides, place.offset);
-  // A part of a file that many share keeps none of the rest.
-  return out.is_contiguous() && place.offset == 0 && flat.numel() == place.end ? out
-                                                                               : out.clone().contiguous();
+  const ZipFile::Member& member = *find_member(place.member);
+  at::Tensor bytes = place.member == last_.member ? last_.bytes : at::Tensor();
+  if (!bytes.defined()) {
+    constexpr std::uint64_t kWidest = 16;  // a tensor of bytes becomes one of any type
+    bytes = at::empty({static_cast<std::int64_t>(ceil_div(member.bytes, kWidest) * kWidest)}, at::kByte);
+    if (Status read = zip_.read(member, bytes.mutable_data_ptr()); !read.ok())
+      return within(printable(place.member), std::move(read).error());
+  }
+  const std::uint64_t spanned = static_cast<std::uint64_t>(place.end) * c10::elementSize(place.type);
+  const bool is_part = place.offset != 0 || spanned != member.bytes;
+  last_ = is_part ? Last{place.member, bytes} : Last();
+  const at::Tensor out = at::as_strided(bytes.view(place.type), place.sizes, place.strides, place.offset);
+  return out.is_contiguous() && !is_part ? out : out.clone(at::MemoryFormat::Contiguous);
 }
 
 }  // namespace dgx::torch_bridge

@@ -3,7 +3,6 @@
 #include <ATen/core/Tensor.h>
 
 #include <map>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -11,33 +10,30 @@
 
 #include "dgx/core/result.h"
 #include "dgx/lowering/exported.h"
-
-namespace caffe2::serialize {
-class PyTorchStreamReader;
-}
+#include "zip_file.h"
 
 namespace dgx::torch_bridge {
 
 /// The element type with a name of dtype_name(); nullopt for a name of none.
 [[nodiscard]] std::optional<at::ScalarType> scalar_type_named(std::string_view name);
 
-/// An archive of torch.export (.pt2): a zip of the program as JSON and of the weights as raw bytes, read by
-/// libtorch's own zip reader.
+/// An archive of torch.export (.pt2): a zip of the program as JSON and of the weights as raw bytes.
 ///
-/// Its members must lie beside each other, stored and not compressed, with names of their own: then none is
-/// larger than the file. Opened are `archive_format`, `archive_version`, `byteorder`, one `models/NAME.json`,
-/// the lists of weights and constants, and the raw files that these name. Never opened is anything else in
-/// the archive: sample inputs (a pickle), compiled libraries, extra files.
+/// Its members must be stored, not compressed, each with a name of its own, and all in one folder: then none
+/// is larger than the file (zip_file.h). Opened are `archive_format`, `archive_version`, `byteorder`, one
+/// `models/NAME.json`, the lists of weights and constants, and the raw files that these name. Never opened is
+/// anything else in the archive: sample inputs (a pickle), compiled libraries, extra files.
 class Archive {
  public:
-  /// True if the zip at `path` is of torch.export, false if it is something else. Throws libtorch's
-  /// exceptions if it is no zip.
-  /// Before libtorch opens it, kMalformed, with the path, if members are unpacked to more than 256 MiB.
+  /// True if the zip at `path` is of torch.export, false if it is something else. Errors of ZipFile::open(),
+  /// with the path. kMalformed also if members are unpacked to more than 256 MiB, which libtorch does with
+  /// some as it opens a TorchScript file.
   [[nodiscard]] static Result<bool> is_exported(const std::string& path);
 
-  /// Opens an archive. kMalformed or kUsage, without the path, for an archive of another version or byte
-  /// order, without a program, with several, or of compiled code.
-  [[nodiscard]] static Result<Archive> open(const std::string& path);
+  /// Opens an archive for the program of that name, or for its only one if the name is empty. kMalformed or
+  /// kUsage, without the path, for an archive of another version or byte order, without this program, with
+  /// several, or of compiled code.
+  [[nodiscard]] static Result<Archive> open(const std::string& path, const std::string& program);
 
   [[nodiscard]] const lowering::ExportedProgram& program() const { return program_; }
   /// The name of the program: that of `models/NAME.json`.
@@ -64,22 +60,32 @@ class Archive {
   /// The place of a parameter, buffer or constant that the program names. Tied weights have the same.
   /// kMalformed, kUsage.
   [[nodiscard]] Result<Stored> find(const lowering::ExportedInput& input) const;
-  /// The numbers there: a tensor of its own, dense.
+  /// The numbers there: a tensor of its own, dense. Those of one member are best read one after the other.
   [[nodiscard]] Result<at::Tensor> read(const Stored& place) const;
 
  private:
-  explicit Archive(std::shared_ptr<caffe2::serialize::PyTorchStreamReader> zip) : zip_(std::move(zip)) {}
+  explicit Archive(ZipFile zip) : zip_(std::move(zip)) {}
   using List = std::map<std::string, lowering::ExportedTensor, std::less<>>;
 
+  /// The member of that name, without the folder; nullptr if there is none.
+  [[nodiscard]] const ZipFile::Member* find_member(std::string_view name) const;
   [[nodiscard]] Result<std::string> text(const std::string& name, std::size_t limit) const;
-  [[nodiscard]] Status check_members(const std::string& path) const;
+  [[nodiscard]] Status check_members() const;
+  [[nodiscard]] Result<std::string> choose_program(const std::string& wanted) const;
   [[nodiscard]] Status read_program();
   [[nodiscard]] Status read_lists();
 
-  std::shared_ptr<caffe2::serialize::PyTorchStreamReader> zip_;
+  /// A member that holds more than the tensor that was read last, which the next one may be in, too.
+  struct Last {
+    std::string member;
+    at::Tensor bytes;
+  };
+
+  ZipFile zip_;
   std::string name_;
   lowering::ExportedProgram program_;
   List weights_, constants_;
+  mutable Last last_;
 };
 
 }  // namespace dgx::torch_bridge

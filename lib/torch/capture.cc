@@ -224,11 +224,11 @@ Result<CapturedGraph> load_and_capture(const CaptureRequest& request) {
   }
 }
 
-Result<program::ModelArchive> describe_file(const std::string& path) {
+Result<program::ModelArchive> describe_file(const program::ModelFile& file) {
   try {
-    return describe_exported(path);
+    return describe_exported(file);
   } catch (const std::exception& thrown) {
-    return malformed(fmt::format("{}: is no model that libtorch reads: {}", path, message_of(thrown)));
+    return malformed(fmt::format("{}: is no model that libtorch reads: {}", file.path, message_of(thrown)));
   }
 }
 
@@ -285,9 +285,9 @@ class Backend final : public lowering::CaptureBackend {
     return graph;
   }
 
-  Result<program::ModelArchive> describe(const std::string& path) override {
+  Result<program::ModelArchive> describe(const program::ModelFile& file) override {
     Result<program::ModelArchive> out = internal_error("the archive was not read");
-    run_confined([&] { out = describe_file(path); });
+    run_confined([&] { out = describe_file(file); });
     return out;
   }
 

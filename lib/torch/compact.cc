@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <numeric>
+#include <set>
+#include <string>
 #include <utility>
 
 namespace dgx::torch_bridge {
@@ -61,9 +63,16 @@ void drop_unneeded(CapturedGraph& graph, const std::vector<bool>& needed) {
   std::erase_if(graph.sources, [&](const AtenSource& source) {
     return source.kind == AtenSource::Kind::kConstant && !needed[index(source.tensor)];
   });
+  std::set<std::string> taken;
+  for (const AtenSource& source : graph.sources) {
+    if (source.kind != AtenSource::Kind::kConstant) taken.insert(source.name);
+  }
   std::size_t literals = 0;
   for (AtenSource& source : graph.sources) {
-    if (source.kind == AtenSource::Kind::kConstant) source.name = fmt::format("constant.{}", literals++);
+    if (source.kind != AtenSource::Kind::kConstant) continue;
+    do {
+      source.name = fmt::format("constant.{}", literals++);
+    } while (taken.contains(source.name));
   }
 }
 

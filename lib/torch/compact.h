@@ -8,8 +8,8 @@
 namespace dgx::torch_bridge {
 
 /// `raw` without the calls and literals that nothing needs, tensors numbered densely in order of appearance
-/// (input, output gradient, sources, results), literals named constant.0, constant.1, …, sources sorted by
-/// kind and name.
+/// (input, output gradient, sources, results), literals named constant.0, constant.1, … without names that
+/// parameters and buffers have, sources sorted by kind and name.
 ///
 /// In `raw` the parameters are the first sources and `gradients` has one entry for each. `unsupported[t]` is
 /// empty, or libtorch's name of the dtype of tensor t that DType does not have: kUsage, naming the dtype and

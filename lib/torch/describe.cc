@@ -84,8 +84,8 @@ std::string mode_of(const ExportedGraph& graph) {
   return find_evaluation_call(graph) ? "evaluation" : "either";
 }
 
-Result<ModelArchive> describe(const std::string& path) {
-  DGX_TRY(const Archive archive, Archive::open(path));
+Result<ModelArchive> describe(const program::ModelFile& file) {
+  DGX_TRY(const Archive archive, Archive::open(file.path, file.program));
   const lowering::ExportedProgram& program = archive.program();
   ModelArchive out;
   out.program = printable(archive.name());
@@ -113,15 +113,15 @@ Result<ModelArchive> describe(const std::string& path) {
 
 }  // namespace
 
-Result<ModelArchive> describe_exported(const std::string& path) {
-  DGX_TRY(const bool is_exported, Archive::is_exported(path));
+Result<ModelArchive> describe_exported(const program::ModelFile& file) {
+  DGX_TRY(const bool is_exported, Archive::is_exported(file.path));
   if (!is_exported) {
-    DGX_CHECK(vet_archive(path));
-    return malformed(path + ": is a TorchScript file, of which nothing is shown",
+    DGX_CHECK(vet_archive(file.path));
+    return malformed(file.path + ": is a TorchScript file, of which nothing is shown",
                      "dgx-submit takes it; of models, archives of torch.export are shown");
   }
-  auto out = describe(path);
-  if (!out.ok()) return within(path, std::move(out).error());
+  auto out = describe(file);
+  if (!out.ok()) return within(file.path, std::move(out).error());
   return out;
 }
 

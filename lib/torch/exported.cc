@@ -209,7 +209,7 @@ std::string warning_of(const std::string& path, const ExportedGraph& graph) {
 }
 
 Result<Model> load(const CaptureRequest& request) {
-  DGX_TRY(const Archive archive, Archive::open(request.model));
+  DGX_TRY(const Archive archive, Archive::open(request.model, request.program));
   const ExportedProgram& program = archive.program();
   DGX_CHECK(check_graph(program.graph));
   if (!request.training) {

@@ -20,6 +20,6 @@ namespace dgx::torch_bridge {
 
 /// Describes an archive, for dgx-inspect(1). Reads no numbers and runs nothing; errors of Archive::open(),
 /// with the path.
-[[nodiscard]] Result<program::ModelArchive> describe_exported(const std::string& path);
+[[nodiscard]] Result<program::ModelArchive> describe_exported(const program::ModelFile& file);
 
 }  // namespace dgx::torch_bridge

@@ -204,7 +204,11 @@ Result<Model> load_file(const lowering::CaptureRequest& request) {
                  "a built-in model is written mlp:784-256-10, resnet20 or gpt:layers=6"};
   }
   DGX_TRY(const bool is_exported, Archive::is_exported(request.model));
-  return is_exported ? load_exported(request) : load_torchscript(request);
+  if (is_exported) return load_exported(request);
+  if (!request.program.empty())
+    return usage_error(
+        fmt::format("{}: is a TorchScript file, whose one program has no name", request.model));
+  return load_torchscript(request);
 }
 
 Result<Model> make_built_in(const lowering::CaptureRequest& request) {

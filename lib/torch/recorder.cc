@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "compact.h"
+#include "constant_memory.h"
 
 namespace dgx::torch_bridge {
 namespace {
@@ -226,10 +227,12 @@ void record_and_go_on(const c10::OperatorHandle& op, c10::DispatchKeySet keys, t
   Recorder* const recorder = Recorder::active();
   if (recorder) recorder->check(op, arguments);
   const std::size_t below = stack->size() - count;
-  {
+  const auto run = [&] {
     const c10::impl::ExcludeDispatchKeyGuard exclude(DispatchKey::Fake);
     op.redispatchBoxed(keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, DispatchKey::Fake), stack);
-  }
+  };
+  const bool is_constant = recorder && !recorder->gives_varying(op, arguments);
+  is_constant ? recorder->run_constant(op, run) : run();
   if (recorder) recorder->record(op, arguments, IValues(*stack).slice(below));
 }
 
@@ -273,6 +276,21 @@ std::string Recorder::place() const {
 const TensorId* Recorder::find(const at::Tensor& tensor) const {
   const auto found = ids_.find(tensor.unsafeGetTensorImpl());
   return found == ids_.end() ? nullptr : &found->second;
+}
+
+bool Recorder::gives_varying(const c10::OperatorHandle& op, IValues arguments) const {
+  return op.hasTag(at::Tag::nondeterministic_seeded) ||
+         std::any_of(arguments.begin(), arguments.end(), [&](const IValue& v) { return varies(v); });
+}
+
+void Recorder::run_constant(const c10::OperatorHandle& op, const std::function<void()>& call) {
+  try {
+    const ConstantMemory bounds(constant_bytes_);
+    call();
+  } catch (const TooManyConstants& thrown) {
+    refuse(fmt::format("{} {}", op.schema().name(), thrown.text),
+           "register it as a buffer, or make it of the input: x.new_zeros(…), torch.ones_like(x)");
+  }
 }
 
 bool Recorder::varies(const IValue& value) const {
@@ -398,9 +416,7 @@ void Recorder::add_result(const at::Tensor& tensor, bool varies, AtenCall& call,
 void Recorder::record(const c10::OperatorHandle& op, IValues arguments, IValues results) {
   if (is_shape_check(arguments) || is_shape_check(results)) return;
   const c10::FunctionSchema& schema = op.schema();
-  const bool any_varies =
-      op.hasTag(at::Tag::nondeterministic_seeded) ||
-      std::any_of(arguments.begin(), arguments.end(), [&](const IValue& v) { return varies(v); });
+  const bool any_varies = gives_varying(op, arguments);
   if (!any_varies && !is_uninitialised(schema.name())) {
     // A result that is the same in every step is a literal of the program if it is small, or if its shape is
     // only known by computing it.

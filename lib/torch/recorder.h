@@ -4,7 +4,9 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/util/intrusive_ptr.h>
 
+#include <cstddef>
 #include <exception>
+#include <functional>
 #include <string>
 #include <thread>
 #include <unordered_map>
@@ -59,6 +61,11 @@ class Recorder {
   /// Refuses, by throwing, a call whose result cannot be known at capture. Must be called before the call
   /// runs.
   void check(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> arguments);
+  /// True if the results of a call depend on the input, the state or a random draw.
+  [[nodiscard]] bool gives_varying(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> arguments) const;
+  /// Runs a call that gives no such results, within the bounds of constant_memory.h, which it refuses by
+  /// throwing.
+  void run_constant(const c10::OperatorHandle& op, const std::function<void()>& call);
   /// Records a call that ran.
   void record(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> arguments,
               c10::ArrayRef<c10::IValue> results);
@@ -95,6 +102,7 @@ class Recorder {
   std::string pass_ = "forward";
   std::string line_;
   std::string refusal_, hint_;
+  std::size_t constant_bytes_ = 0;
   std::vector<Known> known_;
   std::vector<lowering::AtenSource> sources_;
   std::vector<lowering::AtenCall> calls_;

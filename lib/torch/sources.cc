@@ -13,6 +13,13 @@ namespace dgx::torch_bridge {
 
 using lowering::ExportedInput;
 
+namespace {
+
+/// Most tensors of one member: each is compared with all before it.
+constexpr std::size_t kMostInMember = 4096;
+
+}  // namespace
+
 Result<std::vector<Source>> sources_of(const Archive& archive) {
   std::vector<Source> sources;
   std::map<std::string, std::vector<std::size_t>, std::less<>> by_member;
@@ -21,6 +28,10 @@ Result<std::vector<Source>> sources_of(const Archive& archive) {
     DGX_TRY(Archive::Stored place, archive.find(input));
     Source source{&input, std::move(place), sources.size()};
     std::vector<std::size_t>& beside = by_member[source.place.member];
+    if (beside.size() == kMostInMember)
+      return usage_error(
+          fmt::format("{} holds more than {} tensors", printable(source.place.member), kMostInMember),
+          "give them numbers of their own, by clone(), before the model is exported");
     for (const std::size_t n : beside) {
       const Source& other = sources[n];
       const bool is_same = source.place.is_tied_to(other.place);

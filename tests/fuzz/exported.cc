@@ -3,43 +3,13 @@
 
 #include "dgx/lowering/exported.h"
 
+#include "exported_text.h"
 #include "target.h"
 
 using namespace dgx;
 using lowering::ExportedGraph;
 
 namespace {
-
-constexpr const char* kForm =
-    R"j({"dtype":7,"sizes":[{"as_expr":{"expr_str":"Symbol('s0', positive=True)","hint":{"as_int":2}}},)j"
-    R"({"as_int":3}],"requires_grad":true,"device":{"type":"cpu","index":null},)"
-    R"("strides":[{"as_int":3},{"as_int":1}],"storage_offset":{"as_int":0},"layout":7})";
-
-std::string node(const std::string& target, const std::string& inputs) {
-  return R"({"target":")" + target + R"(","inputs":[)" + inputs +
-         R"(],"outputs":[{"as_tensor":{"name":"y"}},{"as_sym_int":{"as_name":"n"}},{"as_none":true}],)"
-         R"("metadata":{"stack_trace":)"
-         R"("File \"/a/net.py\", line 9, in forward\n  File \"/b/torch/nn.py\", line 2, in f"}})";
-}
-
-std::string input(const std::string& argument) { return R"({"name":"a","kind":1,"arg":)" + argument + "}"; }
-
-std::string graph(const std::string& nodes) {
-  return R"({"inputs":[{"as_tensor":{"name":"x"}}],"outputs":[{"as_tensor":{"name":"y"}}],"nodes":[)" +
-         nodes + R"(],"tensor_values":{"x":)" + kForm + "}}";
-}
-
-std::string program(const std::string& nodes) {
-  return R"({"schema_version":{"major":8,"minor":17},"torch_version":"2.11.0","verifiers":["TRAINING"],)"
-         R"("range_constraints":{"s0":{"min_val":1,"max_val":null}},"graph_module":{"graph":)" +
-         graph(nodes) +
-         R"(,"signature":{"input_specs":[{"parameter":{"arg":{"name":"p"},"parameter_name":"w"}},)"
-         R"({"buffer":{"arg":{"name":"b"},"buffer_name":"b","persistent":true}},)"
-         R"({"tensor_constant":{"arg":{"name":"c"},"tensor_constant_name":"c"}},)"
-         R"({"constant_input":{"name":"k","value":{"as_int":3}}},{"user_input":{"arg":{"as_tensor":{"name":"x"}}}}],)"
-         R"("output_specs":[{"buffer_mutation":{"arg":{"name":"y"},"buffer_name":"b"}},)"
-         R"({"user_output":{"arg":{"as_tensor":{"name":"y"}}}}]}}})";
-}
 
 std::size_t walk(const ExportedGraph& graph) {
   std::size_t calls = graph.nodes.size();
@@ -57,6 +27,7 @@ std::size_t walk(const ExportedGraph& graph) {
 }  // namespace
 
 std::vector<std::string> fuzz::seeds() {
+  const std::string outputs = tensor("y") + R"(,{"as_sym_int":{"as_name":"n"}},{"as_none":true})";
   std::string arguments;
   for (const char* each : {R"({"as_none":true})",
                            R"({"as_tensor":{"name":"x"}})",
@@ -80,12 +51,11 @@ std::vector<std::string> fuzz::seeds() {
                            R"({"as_optional_tensor":{"as_tensor":{"name":"x"}}})"}) {
     arguments += (arguments.empty() ? "" : ",") + input(each);
   }
-  const std::string inner =
-      R"({"as_graph":{"name":"s","graph":)" +
-      graph(node("torch.ops.aten.relu.default", input(R"({"as_tensor":{"name":"x"}})"))) + "}}";
-  return {program(node("torch.ops.aten.all.default", arguments)),
+  const std::string inner = R"({"as_graph":{"name":"s","graph":)" +
+                            graph(node("torch.ops.aten.relu.default", input(tensor("x")), outputs)) + "}}";
+  return {program(node("torch.ops.aten.all.default", arguments, outputs)),
           program(node("torch.ops.higher_order.wrap_with_set_grad_enabled",
-                       input(R"({"as_bool":false})") + "," + input(inner))),
+                       input(R"({"as_bool":false})") + "," + input(inner), outputs)),
           std::string(
               R"({"config":{"w":{"path_name":"weight_0","is_param":true,"use_pickle":false,"tensor_meta":)") +
               kForm + "}}}"};

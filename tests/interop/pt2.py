@@ -1,9 +1,10 @@
 #!/usr/bin/python3
-"""Archives of torch.export through the programs: pt2.py --bin FOLDER --models FOLDER … [--accept]
+"""Archives of torch.export through the programs: pt2.py --bin FOLDER --models FOLDER … [--accept] [--part files]
 
 Writes archives without torch (support/exported.py) and compares with the same models as TorchScript files: the programs are equal line by line, but
 for the places where their lines come from, and so are the final states. Then every kind of argument, weight and graph that a file may have, and
 every refusal with its words, which are in pt2_refusals.txt (--accept writes that anew). Exits 77 without NumPy.
+With --part files: under strace, which files a submission opens and makes.
 """
 
 import argparse
@@ -23,7 +24,7 @@ import needs  # noqa: E402
 
 needs.modules("numpy")
 import numpy  # noqa: E402
-from exported import Export, Graph, Raw, T, form, uniform  # noqa: E402
+from exported import Export, Graph, Raw, T, form, uniform, write  # noqa: E402
 from pt2_models import assigned, cnn, language, relu_net  # noqa: E402
 from pt2_refused import refused  # noqa: E402
 
@@ -190,6 +191,61 @@ def no_gradient(buyer):
     assert moved == {"kept": True, "frozen": False, "hidden": False}, moved
 
 
+def several_programs(buyer):
+    """Of an archive with several programs, the one that the option names."""
+    (net, y), (other, z) = relu_net(), assigned()
+    members = net.members(y)
+    for name, data in other.members(z).items():
+        name = name.replace("models/model", "models/other").replace("/model_", "/other_").replace("/weight_", "/other_weight_")
+        members[name] = data.replace(b'"weight_', b'"other_weight_') if name.endswith("_config.json") else data
+    write("two.pt2", members)
+    other.save("other.pt2", z)
+    made = [json.loads(buyer.submit(model, task, "--json").stdout) for model, task in (("two.pt2:other", "two"), ("other.pt2", "one"))]
+    assert made[0]["initial_state"] == made[1]["initial_state"] and buyer.program("two") == buyer.program("one")
+    assert "two.pt2:other" in buyer.run("dgx-inspect", "two.json", "--json").stdout
+    buyer.submit("two.pt2:model", "both", "--eval-model", "two.pt2:model")
+    assert json.loads(buyer.run("dgx-inspect", "two.pt2:other", "--json").stdout)["program"] == "other"
+    shutil.copy("other.pt2", "odd:model")
+    buyer.submit("odd:model", "colon")
+    script = os.path.join(buyer.models, "relu.pt")
+    for model, words in (("two.pt2", "the archive has 2 programs, model and other among them\nhint: say which: NET.pt2:model"),
+                         ("two.pt2:othre", "the archive has no program othre\nhint: did you mean other?"), ("two.pt2:", "the archive has 2 programs"),
+                         (f"{script}:other", "is a TorchScript file, whose one program has no name")):
+        done = buyer.submit(model, "none", expect=2)
+        assert words in done.stderr, done.stderr
+    words = buyer.run("dgx-inspect", "two.pt2", expect=2).stderr
+    assert "say which" in words, words
+    before = open("two.pt2", "rb").read()
+    done = buyer.run("dgx-submit", "estimate", "--data", "images.h5", "--model", "none.pt2:other", "--loss", "mse", "--optimizer", "sgd", "--batch", "8", "--steps", "6",
+                     expect=66)
+    assert "none.pt2:other: is neither a built-in model nor a file" in done.stderr, done.stderr
+    buyer.run("dgx-submit", "--data", "images.h5", "--model", "two.pt2:other", "--loss", "cross-entropy", "--optimizer", "sgd", "--batch", "8", "--steps", "6",
+              "--key", "alice.pem", "-o", "two.pt2", "--force", expect=2)
+    assert open("two.pt2", "rb").read() == before, "the archive is replaced"
+
+
+def literals(buyer):
+    """Literals of more than 64 numbers are entries of the state, by numbers that training and evaluation count apart."""
+    first, second = uniform((8, 10), 31), uniform((8, 10), 32)
+    for name, constants in (("train", (("a", first), ("b", second))), ("eval", (("b", second),)), ("strange", (("c", uniform((8, 10), 33)),))):
+        net, y = relu_net(batch=8)
+        for title, numbers in constants:
+            y = net.call("add.Tensor", self=y, other=net.constant(title, numbers))
+        net.save(f"literals_{name}.pt2", y)
+    buyer.submit("literals_train.pt2", "literals", "--eval-model", "literals_eval.pt2")
+    buyer.final_state("literals")
+    found = {line["src"] for line in buyer.program("literals", "eval") if line.get("src", "").startswith("state model/constant")}
+    assert found == {"state model/constant.1"}, found
+    words = buyer.submit("literals_train.pt2", "strange", "--eval-model", "literals_strange.pt2", expect=2).stderr
+    assert "literals_strange.pt2: evaluation needs a constant of shape [8,10] that training does not have" in words, words
+    net, y = relu_net(batch=8)
+    y = net.call("add.Tensor", self=net.call("add.Tensor", self=y, other=net.parameter("constant.0", first)), other=net.constant("a", second))
+    net.save("named.pt2", y)
+    buyer.submit("named.pt2", "named")
+    names = {line["src"] for line in buyer.program("named") if "constant." in line.get("src", "") and line["src"].startswith("state model/")}
+    assert names == {"state model/constant.0", "state model/constant.1"}, names
+
+
 def described(buyer):
     """What dgx-inspect says of an archive, and its exit code."""
     def told(path, expect=0):
@@ -300,34 +356,61 @@ def skip_existing(buyer):
     net.save("skipped_eval.pt2", y)
     buyer.submit("skipped_cnn.pt2", "skipped-cnn", "--eval-model", "skipped_eval.pt2")
     assert "stays" in buyer.submit("skipped_cnn.pt2", "skipped-cnn", "--eval-model", "skipped_eval.pt2", "--skip-existing").stderr
-    done = buyer.submit("skipped_cnn.pt2", "skipped-cnn", "--skip-existing", expect=73)
-    assert "another --model or --eval-model" in done.stderr, done
 
 
-def nothing_else(buyer):
-    """Of the archive's own folder only the archive is opened, and nothing is made there, also by a call that makes files where it may run."""
-    if not shutil.which("strace"):
-        print("skipped: which files are opened: strace is not installed")
-        return
+# Of what a submission opens besides the files that it is told: libraries, what the loader and libtorch ask about the machine, the time zone, by which
+# libzip reads the dates in a zip, and libcrypto's settings. None of it is written.
+SYSTEM = re.compile(r"/(etc/ld\.so\.cache|etc/ssl/openssl\.cnf|etc/localtime|usr/share/zoneinfo/.*|proc/.*|sys/.*|dev/.*|.*\.so(\.[0-9]+)*)")
+
+
+def traced(strace, buyer, *words, expect=0):
+    """The paths that a program opens, those that it may write, and its other calls that reach out: new folders, programs, sockets."""
+    calls = "open,openat,openat2,creat,mkdir,mkdirat,mknod,mknodat,symlink,symlinkat,link,linkat,rename,renameat,renameat2,execve,execveat,socket"
+    done = subprocess.run([strace, "-f", "-y", "-e", f"trace={calls}", "-o", "trace", os.path.join(buyer.bin, "dgx-submit"), *words],
+                          capture_output=True, text=True, timeout=300)
+    assert done.returncode == expect, done.stderr
+    opened, written, others = set(), set(), []
+    with open("trace", encoding="utf-8", errors="replace") as file:
+        for line in file:
+            if " = -1 " in line or not (call := re.match(r"\d+ +(\w+)\(", line)):
+                continue
+            if path := re.search(r"= \d+<([^>]*)>$", line.rstrip()):
+                opened.add(path[1].removesuffix("(deleted)"))
+                if re.search(r"O_WRONLY|O_RDWR|O_CREAT|O_TMPFILE", line):
+                    written.add(path[1].removesuffix("(deleted)"))
+            else:
+                others.append(line)
+    assert opened, "strace shows no file"
+    return opened, written, others
+
+
+def check_opened(buyer):
+    """A submission opens its inputs, its outputs and libraries, and makes nothing but its outputs, also of a call that makes files where it may run."""
+    strace = needs.program("strace")
     os.mkdir("alone")
     net, y = relu_net()
     net.call("from_file", filename="alone/made", shared=True, size=10)
     net.save("alone/net.pt2", y)
     net, y = relu_net()
     net.save("alone/good.pt2", y)
-    for path, code in (("alone/net.pt2", 2), ("alone/good.pt2", 0)):
-        done = subprocess.run(["strace", "-f", "-y", "-e", "trace=open,openat,openat2,creat,mkdir,mkdirat", "-o", "trace", os.path.join(buyer.bin, "dgx-submit"),
-                               "estimate", "--data", "images.h5", "--model", path, "--loss", "cross-entropy", "--optimizer", "sgd:lr=0.1", "--batch", "8",
-                               "--steps", "6"], capture_output=True, text=True, timeout=300)
-        assert done.returncode == code, done.stderr
-        with open("trace", encoding="utf-8", errors="replace") as file:
-            calls = [line for line in file if not line.rstrip().endswith(")") and "= -1" not in line]
-        here = os.getcwd()
-        opened = {found for line in calls for found in re.findall(r"= \d+<([^>]*)>", line) if found.startswith(here)}
-        assert opened == {f"{here}/images.h5", f"{here}/{path}"}, opened
-        written = [line for line in calls if re.search(r"O_WRONLY|O_RDWR|O_CREAT|mkdir", line) and not re.search(r'"/(dev|proc|sys)/', line)]
-        assert not written, written
-    assert sorted(os.listdir("alone")) == ["good.pt2", "net.pt2"]
+    shutil.copy("alone/good.pt2", "alone/eval.pt2")
+    here = os.getcwd()
+    task = ["--data", "images.h5", "--loss", "cross-entropy", "--optimizer", "sgd:lr=0.1", "--batch", "8", "--steps", "6"]
+    made = ["--key", "alice.pem", "-o", "made.json"]
+    models = (("alone/net.pt2", [], 2), ("alone/good.pt2", ["--eval-model", "alone/eval.pt2"], 0))
+    for path, more, code in models:
+        for mode, outputs in ((["estimate"], []), ([], made)):
+            opened, written, others = traced(strace, buyer, *mode, *task, *outputs, "--model", path, *more, expect=code)
+            inputs = {"images.h5", path, *more[1:]} | ({"alice.pem"} if outputs else set())
+            names = {name.removeprefix(here + "/") for name in opened if not SYSTEM.fullmatch(name)}
+            read, claimed = names & inputs, names - inputs
+            assert read == inputs - (set(more[1:]) if code else set()), (path, mode, names)
+            # Outputs are claimed under names of their own, made.…, in their folder.
+            assert all(re.fullmatch(r"\.?made\.[\w.-]*", name) or name == here for name in claimed) and (outputs or not claimed), claimed
+            assert {name for name in written if not name.startswith("/dev/")} <= {f"{here}/{name}" for name in claimed} | {here}, written
+            others = [line for line in others if not re.search(r"execve\(.*dgx-submit|rename|link", line)]
+            assert not others, others
+    assert sorted(os.listdir("alone")) == ["eval.pt2", "good.pt2", "net.pt2"]
 
 
 def main():
@@ -335,19 +418,25 @@ def main():
     for name in ("bin", "plugins", "models"):
         parser.add_argument(f"--{name}")
     parser.add_argument("--accept", action="store_true")
+    parser.add_argument("--part", choices=["models", "files"], default="models")
     options = parser.parse_args()
     bin_folder, models = os.path.abspath(options.bin), os.path.abspath(options.models)
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         buyer = Buyer(bin_folder, models)
+        if options.part == "files":
+            check_opened(buyer)
+            os.chdir("/")
+            return
         same_models(buyer)
         kinds(buyer)
         tied_weights(buyer)
         no_gradient(buyer)
+        several_programs(buyer)
+        literals(buyer)
         refused(buyer, options.accept)
         described(buyer)
         skip_existing(buyer)
-        nothing_else(buyer)
         os.chdir("/")
 
 

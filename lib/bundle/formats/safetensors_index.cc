@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <set>
+#include <system_error>
 
 #include "dgx/bundle/format.h"
 #include "dgx/bundle/model_files.h"
@@ -26,6 +28,14 @@ bool is_plain_file(std::string_view name) {
            c == '_' || c == '-';
   });
   return plain && !name.starts_with('.') && name.ends_with(".safetensors") && name.size() <= 255;
+}
+
+/// Refuses a pipe, which a reader would wait for: others may have made the folder.
+Status check_regular(const std::string& path) {
+  std::error_code ignored;
+  const auto status = std::filesystem::status(path, ignored);
+  if (!std::filesystem::exists(status) || std::filesystem::is_regular_file(status)) return {};
+  return malformed(path + ": is not a regular file");
 }
 
 }  // namespace
@@ -52,6 +62,7 @@ Result<std::map<std::string, std::string>> parse_weight_map(std::string_view tex
 
 Result<ModelFile> read_sharded_safetensors(const std::string& folder) {
   const std::string path = fmt::format("{}/{}", folder, kShardIndex);
+  DGX_CHECK(check_regular(path));
   DGX_TRY(const std::string text, read_file(path, kMaxIndexBytes));
   auto map = parse_weight_map(text);
   if (!map.ok()) return within(path, std::move(map).error());
@@ -59,12 +70,14 @@ Result<ModelFile> read_sharded_safetensors(const std::string& folder) {
   for (const auto& [name, file] : *map) files.insert(file);
   ModelFile out;
   for (const std::string& file : files) {
-    DGX_TRY(ModelFile shard, read_safetensors(fmt::format("{}/{}", folder, file), Floats::kWidened));
+    const std::string shard_path = fmt::format("{}/{}", folder, file);
+    DGX_CHECK(check_regular(shard_path));
+    DGX_TRY(ModelFile shard, read_safetensors(shard_path, Floats::kWidened));
     for (Entry& entry : shard.tensors) {
       const auto listed = map->find(entry.name);
       if (listed == map->end() || listed->second != file)
         return malformed(
-            fmt::format("{}/{}: {} is not in this file by {}", folder, file, entry.name, kShardIndex));
+            fmt::format("{}: {} is not in this file by {}", shard_path, entry.name, kShardIndex));
       map->erase(listed);
       out.tensors.push_back(std::move(entry));
     }

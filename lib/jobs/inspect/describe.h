@@ -5,6 +5,7 @@
 
 #include "dgx/jobs/inspect.h"
 #include "dgx/manifest/file_kind.h"
+#include "dgx/program/model_archive.h"
 
 namespace dgx::jobs {
 
@@ -15,7 +16,7 @@ inline constexpr std::string_view kInWords = "in_words";
 [[nodiscard]] Result<Description> describe_bundle(const std::string& path, Recompute recompute, int threads);
 [[nodiscard]] Result<Description> describe_run(const std::string& folder, Recompute recompute, int threads);
 /// describe() for an archive of torch.export, which libtorch reads (task/torch_module.h).
-[[nodiscard]] Result<Description> describe_archive(const std::string& path);
+[[nodiscard]] Result<Description> describe_archive(const program::ModelFile& file);
 /// describe() for a model's numbers, kSafetensors or kNpz, and for the folder of a dispute's notes.
 [[nodiscard]] Result<Description> describe_model(const std::string& path, manifest::FileKind kind,
                                                  Recompute recompute, int threads);

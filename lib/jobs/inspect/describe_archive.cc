@@ -73,9 +73,9 @@ Description::Field operations_of(const ModelArchive& archive) {
 
 }  // namespace
 
-Result<Description> describe_archive(const std::string& path) {
+Result<Description> describe_archive(const program::ModelFile& file) {
   DGX_TRY(program::ModelReader* const module, open_torch_module());
-  DGX_TRY(const ModelArchive archive, module->describe(path));
+  DGX_TRY(const ModelArchive archive, module->describe(file));
   Description out{"exported model", {}, {}, {}};
   out.fields = {{"program", archive.program},
                 {"torch_version", archive.torch_version},

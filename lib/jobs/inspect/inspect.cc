@@ -81,11 +81,13 @@ Result<Description> describe(const std::string& path, Recompute recompute, const
     if (is_notes(path)) return describe_notes(path);
     return describe_run(path, recompute, context.threads);
   }
+  if (const program::ModelFile file = program::model_file(path); !file.program.empty())
+    return describe_archive(file);
   const FileKind kind = kind_by_start(path);
   if (kind == FileKind::kHdf5) return describe_bundle(path, recompute, context.threads);
   if (kind == FileKind::kSafetensors || kind == FileKind::kNpz)
     return describe_model(path, kind, recompute, context.threads);
-  if (kind == FileKind::kZip) return describe_archive(path);
+  if (kind == FileKind::kZip) return describe_archive({path, {}});
   DGX_TRY(const std::string text, read_file(path, ledger::kMaxLedgerBytes));
   return describe_text(path, text, recompute, context);
 }

@@ -88,9 +88,11 @@ Status check_options(const SubmitOptions& options, const std::string& model, con
   if (is_inside && options.model_output)
     return usage_error("--model-output: with --loss output the loss is the output",
                        fmt::format("say --loss output={}", printable(*options.model_output)));
+  if (options.model_output && options.model_output->empty())
+    return usage_error("--model-output: names no output");
   if (!program::is_model_spec(model)) return {};
   const std::pair<const char*, bool> of_files[] = {{"--eval-model", options.evaluation_model.has_value()},
-                                                   {"--inputs", !options.inputs.empty()},
+                                                   {"--inputs", options.inputs.has_value()},
                                                    {"--model-output", options.model_output.has_value()},
                                                    {"--loss output", is_inside}};
   for (const auto& [name, is_given] : of_files) {
@@ -138,6 +140,14 @@ Status check_same_model(const SubmitOptions& options, const CapturedModel& model
   return {};
 }
 
+/// Makes `request` one for `model`, a file or a complete spec.
+void set_model(const std::string& model, CaptureRequest& request) {
+  const bool is_spec = program::is_model_spec(model);
+  program::ModelFile file = is_spec ? program::ModelFile{model, {}} : program::model_file(model);
+  request.model = std::move(file.path);
+  request.program = std::move(file.program);
+}
+
 }  // namespace
 
 std::map<std::string, lowering::DatasetField, std::less<>> fields_of(const bundle::Dataset& data) {
@@ -154,18 +164,22 @@ Result<CapturedModel> capture_model(const SubmitOptions& options, const std::str
                                     const TrainingRecipe& recipe) {
   DGX_CHECK(check_options(options, model, recipe));
   CaptureRequest request;
-  request.model = model;
+  set_model(model, request);
   DGX_TRY(request.fields, batch_fields(options, model, recipe));
-  DGX_TRY(request.inputs, lowering::parse_input_map(options.inputs));
+  if (options.inputs) {
+    DGX_TRY(request.inputs, lowering::parse_input_map(*options.inputs));
+  }
   const bool is_inside = recipe.loss.kind == program::LossKind::kOutput;
   request.loss_takes_y = !is_inside;
   request.output = is_inside ? recipe.loss.output : options.model_output.value_or("");
   CapturedModel out;
   DGX_TRY(out.training, capture(request, recipe));
   request.training = false;
-  request.model = options.evaluation_model.value_or(model);
+  set_model(options.evaluation_model.value_or(model), request);
   DGX_TRY(out.evaluation, capture(request, recipe));
   if (options.evaluation_model) DGX_CHECK(check_same_model(options, out));
+  if (Status matched = lowering::match_literals(out.training, out.evaluation); !matched.ok())
+    return within(options.evaluation_model.value_or(model), std::move(matched).error());
   return out;
 }
 

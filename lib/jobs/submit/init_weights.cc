@@ -53,7 +53,10 @@ Result<Weights> read_weights(const std::string& path, int threads) {
       DGX_TRY(bundle::ModelFile file, bundle::read_sharded_safetensors(path));
       return plain_entries(path, std::move(file.tensors));
     }
-    if (exists(whole)) return read_weights(whole, threads);
+    if (exists(whole)) {
+      if (!std::filesystem::is_regular_file(whole)) return malformed(whole + ": is not a regular file");
+      return read_weights(whole, threads);
+    }
   }
   if (std::filesystem::is_directory(path)) {
     DGX_TRY(const bundle::RunReader run, bundle::RunReader::open(path));

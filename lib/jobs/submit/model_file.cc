@@ -2,6 +2,7 @@
 
 #include "dgx/core/files.h"
 #include "dgx/manifest/file_kind.h"
+#include "dgx/program/model_archive.h"
 
 namespace dgx::jobs {
 namespace {
@@ -11,8 +12,9 @@ constexpr const char* kExport =
 
 }  // namespace
 
-Status check_model_file(const std::string& path) {
+Status check_model_file(const std::string& model) {
   using manifest::FileKind;
+  const std::string path = program::model_file(model).path;
   if (!exists(path)) return {};
   DGX_TRY(const std::string start, read_start(path, manifest::kMagicBytes));
   const manifest::Recognised found = manifest::recognise(start);
@@ -31,6 +33,12 @@ Status check_model_file(const std::string& path) {
     default: break;
   }
   return malformed(path + ": is " + found.words() + ", not a model", kExport);
+}
+
+std::string name_of_model_file(const std::string& model) {
+  const program::ModelFile file = program::model_file(model);
+  const std::string name = file.path.substr(file.path.rfind('/') + 1);
+  return file.program.empty() ? name : name + ":" + file.program;
 }
 
 }  // namespace dgx::jobs

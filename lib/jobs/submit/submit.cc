@@ -42,7 +42,7 @@ constexpr std::size_t kMaxWeightsFileBytes = 64 * 1024;
 /// The options that are texts, read; nothing of it depends on the data but `built_in`, which fitted()
 /// completes.
 struct Parsed {
-  std::string model;  ///< a spec, or a file's path
+  std::string model;  ///< a spec, or a file as the option names it
   std::optional<program::ModelSpec> built_in;
   program::LossSpec loss;
   program::OptimizerSpec optimizer;
@@ -98,7 +98,7 @@ Result<Parsed> parse(const SubmitOptions& options) {
   Parsed out{options.model, std::nullopt, {}, {}, {}, {}, manifest::standard_policy(), std::nullopt};
   if (program::is_model_spec(options.model)) {
     DGX_TRY(out.built_in, program::parse_model_spec(options.model));
-  } else if (!exists(options.model)) {
+  } else if (!exists(program::model_file(options.model).path)) {
     return Error{ErrorCode::kMissing, options.model + ": is neither a built-in model nor a file",
                  program::hint_for_model(options.model)};
   } else {
@@ -307,7 +307,7 @@ Result<Draft> draft(const SubmitOptions& options, const JobContext& context) {
   task.dataset = {digest, samples, {}};
   for (const auto& [name, field] : recipe.fields)
     task.dataset.fields.emplace(name, manifest::DatasetField{field.dtype, field.sample_shape});
-  task.model = parsed.built_in ? parsed.model : parsed.model.substr(parsed.model.rfind('/') + 1);
+  task.model = parsed.built_in ? parsed.model : name_of_model_file(parsed.model);
   task.loss = parsed.loss;
   task.optimizer = parsed.optimizer;
   task.schedule = schedule;

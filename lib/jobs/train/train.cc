@@ -7,6 +7,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "dgx/bundle/constants.h"
 #include "dgx/bundle/run.h"
 #include "dgx/bundle/state.h"
 #include "dgx/jobs/drill.h"
@@ -329,6 +330,20 @@ struct OpenedRun {
   bool continued;  ///< the run existed
 };
 
+/// kMalformed if the program changes an entry that a run holds once for all its states: its digest would stay
+/// that of the first.
+Status check_constants(const std::string& folder, const bundle::Constants& constants,
+                       const program::Program& program) {
+  const std::vector<std::string> constant = program::constant_entries(program);
+  for (const auto& entry : constants.entries) {
+    if (std::ranges::binary_search(constant, entry.name)) continue;
+    return malformed(
+        fmt::format("{}: the task's program changes {}, which the run holds as a constant entry, or has none",
+                    bundle::constants_path(folder, constants.digest), entry.name));
+  }
+  return {};
+}
+
 Result<OpenedRun> open_run(const TrainOptions& options, const TaskFiles& files,
                            const bundle::RunHeader& header, const bundle::KeepPolicy& keep,
                            const LockWait& wait) {
@@ -350,6 +365,7 @@ Result<OpenedRun> open_run(const TrainOptions& options, const TaskFiles& files,
     if (!exists(index)) return std::move(made).error();
   }
   DGX_TRY(auto run, bundle::RunWriter::open(options.run, header, keep, kBeside, wait));
+  DGX_CHECK(check_constants(options.run, run.constants(), *files.program));
   DGX_CHECK(run.prune());
   return OpenedRun{std::move(run), true};
 }

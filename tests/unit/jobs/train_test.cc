@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "dgx/bundle/constants.h"
 #include "dgx/bundle/run.h"
 #include "dgx/core/file_system.h"
 #include "small_task.h"
@@ -86,6 +87,27 @@ TEST_CASE("an evaluation that fails is an error of the call, not a divergence of
   options.validate.reset();
   options.every.reset();
   CHECK(must(run_job(job)).divergence.empty());
+}
+
+TEST_CASE("a run that holds an entry as constant which the program changes is not continued") {
+  const SmallTask files;
+  TrainOptions options = validated_training(files);
+  options.validate.reset();
+  options.until = 10;
+  const auto job = [&](const JobContext& context) { return train(options, context); };
+  must(run_job(job));
+  const auto honest = must(bundle::RunReader::open(options.run));
+  const State start = must(honest.state(0)).state;
+  const auto digests = must(bundle::digests_of(start));
+  options.run = files.at("forged");
+  const auto constants = must(bundle::constants_of(start, digests, {"model/0.weight"}));
+  must(bundle::RunWriter::create(options.run, honest.index().header, {}, start, digests, {}, {}, constants));
+  const auto refused = run_job(job);
+  REQUIRE_FALSE(refused.ok());
+  CHECK(refused.error().code == ErrorCode::kMalformed);
+  CHECK(refused.error().message == bundle::constants_path(options.run, constants.digest) +
+                                       ": the task's program changes model/0.weight, which the run holds as "
+                                       "a constant entry, or has none");
 }
 
 /// Requests that the state be saved when step `at` is done, and listens for the answer.

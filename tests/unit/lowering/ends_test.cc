@@ -45,7 +45,7 @@ TEST_CASE("an input without a field and a field without an input are refused by 
   CHECK(refusal({{"ids"}}, {"x", "y"}, "", false) == "no input takes the field y of the data");
   CHECK(refusal({{"ids"}}, {"x"}, "id=x") == "--inputs: forward() takes no tensor 'id'");
   CHECK(refusal({{"ids"}}, {"x"}, "ids=y") == "--inputs: the data has no field 'y'");
-  for (const char* text : {"a", "=x", "a=", "a=x,", ",a=x", "a=x,a=y", "a=x,,b=y"}) {
+  for (const char* text : {"", "a", "=x", "a=", "a=x,", ",a=x", "a=x,a=y", "a=x,,b=y"}) {
     INFO(text);
     CHECK(!parse_input_map(text).ok());
   }

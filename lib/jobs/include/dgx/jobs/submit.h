@@ -36,7 +36,7 @@ struct SubmitOptions {
   /// The types in which forward() of a model file takes the data: that of x, or FIELD=TYPE,…; types are auto,
   /// bool, f32, i64 and u8.
   std::string input = "auto";
-  std::string inputs;  ///< INPUT=FIELD,…: what the arguments of forward() take; may be empty
+  std::optional<std::string> inputs;        ///< INPUT=FIELD,…: what the arguments of forward() take
   std::optional<std::string> model_output;  ///< which of several outputs of forward() counts
   std::optional<std::string> init;          ///< a run, a checkpoint bundle or a .safetensors file
   std::optional<std::string> parent;
@@ -86,5 +86,9 @@ struct SubmitResult {
 [[nodiscard]] Result<SubmitResult> estimate(const SubmitOptions& options, const JobContext& context);
 /// The estimate of an existing task.
 [[nodiscard]] Result<SubmitResult> estimate_task(const std::string& path, const JobContext& context);
+
+/// The arguments of a trainer of Hugging Face's transformers that come nearest to a task, "--max_steps 100
+/// --learning_rate 0.001 …", and what they cannot say (dgx-submit(1), "Coming from a trainer").
+[[nodiscard]] std::string trainer_words(const manifest::Task& task);
 
 }  // namespace dgx::jobs

@@ -99,6 +99,7 @@ struct BatchField {
 
 struct CaptureRequest {
   std::string model;               ///< "mlp:784-256-128-10", or a file
+  std::string program = {};        ///< of a file's programs, the one of this name; empty: the only one
   std::vector<BatchField> fields;  ///< the dataset's
   InputMap inputs = {};            ///< the fields of some arguments, as the user gave them
   bool loss_takes_y = true;        ///< the field y may be without an input

@@ -17,8 +17,8 @@ namespace dgx::lowering {
 using InputMap = std::vector<std::pair<std::string, std::string>>;
 inline constexpr const char* kNoArgument = "None";
 
-/// Reads `input_ids=x,attention_mask=mask`; an empty text is an empty map. kUsage for a part without `=`, an
-/// empty name, or an argument that is named twice.
+/// Reads `input_ids=x,attention_mask=mask`. kUsage for a part without `=`, an empty name, or an argument that
+/// is named twice.
 [[nodiscard]] Result<InputMap> parse_input_map(const std::string& text);
 
 /// A tensor that forward() takes.

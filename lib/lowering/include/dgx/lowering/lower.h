@@ -52,6 +52,11 @@ struct TrainingRecipe {
 [[nodiscard]] Result<program::Program> lower_training_step(const CapturedGraph& graph,
                                                            const TrainingRecipe& recipe);
 
+/// Gives the literals of a model in evaluation that are entries of the state (more than 64 numbers) the names
+/// that literals of the same numbers have in training: each pass counts its own, and an evaluation reads the
+/// state of a training. kUsage if training has no such numbers.
+[[nodiscard]] Status match_literals(const CapturedGraph& training, CapturedGraph& evaluation);
+
 /// The forward pass in evaluation mode: state inputs `model/NAME` without `next`, `batch NAME`. The
 /// last value is f32 [batch], each sample's own loss: the mean over its targets, without label smoothing and
 /// class weights. For cross entropy the value before it is i64 [batch]: the number of the sample's targets

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <set>
+#include <string>
 #include <string_view>
 
 #include "dgx/core/result.h"
@@ -42,8 +44,12 @@ enum class ProgramRole {
 /// kMalformed, naming line and field. Cost: linear in the text.
 [[nodiscard]] Status check_program(const Program& program, ProgramRole role = ProgramRole::kTraining);
 
-/// Checks the parts of a state entry's name: a bundle has a group for each (dgx-bundle(5), "Names").
-/// kMalformed.
+/// Checks a state entry's name: printable ASCII without spaces, at most kMaxNameBytes, in parts for each of
+/// which a bundle has a group (dgx-bundle(5), "Names"). kMalformed.
 [[nodiscard]] Status check_entry_name(std::string_view name);
+
+/// Checks that none of these names is that of a group which another one needs, as "a" beside "a/b".
+/// kMalformed.
+[[nodiscard]] Status check_entry_groups(const std::set<std::string>& names);
 
 }  // namespace dgx::program

@@ -54,13 +54,23 @@ struct ModelArchive {
   std::vector<Operation> operations;  ///< by name
 };
 
+/// A model's file as an option names it: NET.pt2, or NET.pt2:NAME for one of several programs in an archive.
+struct ModelFile {
+  std::string path;
+  std::string program;  ///< empty: the only one
+};
+/// The file that `text` names: the whole text if there is such a file, or if none is there without a last part
+/// ":NAME".
+[[nodiscard]] ModelFile model_file(const std::string& text);
+
 /// The part of libdgx_torch.so that looks at model files without running anything.
 class ModelReader {
  public:
   virtual ~ModelReader() = default;
   /// kMalformed: no archive of torch.export, or a damaged one. kUsage: an archive that cannot be captured
-  /// whatever its calls are, of another version or with pickled weights.
-  [[nodiscard]] virtual Result<ModelArchive> describe(const std::string& path) = 0;
+  /// whatever its calls are, of another version or with pickled weights, and one without the program that is
+  /// named, or with several if none is.
+  [[nodiscard]] virtual Result<ModelArchive> describe(const ModelFile& file) = 0;
 };
 
 /// The one symbol that libdgx_torch.so exports: `extern "C" dgx::program::ModelReader*
