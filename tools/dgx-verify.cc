@@ -349,7 +349,8 @@ struct Batch {
     command.output(options.output, "DIR", cli::Need::kRequired,
                    "folder for the verdicts, made if it is not there");
     command.about(
-        "Exits 0 if every proof is accepted, 1 if one is refuted, else with the first bad line's code.");
+        "Exits 0 if every proof is accepted, 1 if one is refuted; but with the first bad line's code if "
+        "there is one.");
   }
 
   Result<cli::Verdict> run(cli::Out& out) const {
@@ -361,11 +362,11 @@ struct Batch {
               return Status();
             }));
     print(out, sum);
-    if (sum.refuted > 0) return cli::Verdict::kRefuted;
     if (sum.first_failure)
       return Error{*sum.first_failure,
                    fmt::format("{} of {} proofs could not be verified", sum.failed, sum.proofs),
                    {}};
+    if (sum.refuted > 0) return cli::Verdict::kRefuted;
     return sum.inconclusive > 0 ? cli::Verdict::kInconclusive : cli::Verdict::kAccepted;
   }
 

@@ -13,7 +13,7 @@ complete -c dgx-bisect -n 'not __fish_seen_subcommand_from open move play show t
 complete -c dgx-bisect -n '__fish_seen_subcommand_from open' -l segment -x -d 'challenge this segment of the proof, or with --against this row of the verdict'
 complete -c dgx-bisect -n '__fish_seen_subcommand_from open' -l verdict -r -F -d 'challenge the segment that this verdict refutes first'
 complete -c dgx-bisect -n '__fish_seen_subcommand_from open' -l against -r -F -d 'challenge a verdict that has its rows next to it'
-complete -c dgx-bisect -n '__fish_seen_subcommand_from open' -l beacon -r -F -d 'the beacon of that verdict, if its draw is the policy'\''s'
+complete -c dgx-bisect -n '__fish_seen_subcommand_from open' -l beacon -l round -r -F -d 'the beacon or round of that verdict, if its draw is the policy'\''s'
 complete -c dgx-bisect -n '__fish_seen_subcommand_from open' -l chunk -x -d 'demand a piece of this entry of the committed state named by --segment'
 complete -c dgx-bisect -n '__fish_seen_subcommand_from open' -l part -x -d 'the number of the MiB of ENTRY to demand'
 complete -c dgx-bisect -n '__fish_seen_subcommand_from open' -l initial -d 'challenge the proof'\''s first state'

@@ -11,6 +11,7 @@ complete -c dgx-inspect -l version -d 'print the versions of the program, its fo
 complete -c dgx-inspect -l completion -x -a 'bash zsh fish' -d 'print a completion script'
 complete -c dgx-inspect -n 'not __fish_seen_subcommand_from diff export check-model plot report' -l check -d 'recompute every digest and signature'
 complete -c dgx-inspect -n 'not __fish_seen_subcommand_from diff export check-model plot report' -l max-miss -x -d 'the files are verdicts: exit 1 if one refutes, else 3 if one would miss a cheat on 10 % of the segments with a chance above P, 0 to 1'
+complete -c dgx-inspect -n 'not __fish_seen_subcommand_from diff export check-model plot report' -l summary -d 'the files are verdicts: count them, and name those that refute'
 complete -c dgx-inspect -n 'not __fish_seen_subcommand_from diff export check-model plot report' -a diff -d 'compare two tasks, runs or statements field by field'
 complete -c dgx-inspect -n '__fish_seen_subcommand_from diff' -f
 complete -c dgx-inspect -n 'not __fish_seen_subcommand_from diff export check-model plot report' -a export -d 'write a run'\''s model as safetensors, npz or plain HDF5'

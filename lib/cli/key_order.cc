@@ -25,7 +25,7 @@ constexpr auto kKeys = std::to_array<std::string_view>(
      "clip_norm", "accumulate", "ema", "instructions", "threads", "segments", "replayed", "miss_probability",
      "one_segment", "one_percent", "ten_percent", "batch", "steps", "seed", "numerics", "checkpoint_every",
      "price", "estimate", "step_operations", "train", "prove", "verify", "reward", "fee", "tax", "treasury",
-     "margin", "escrow", "caps",
+     "margin", "escrow", "bonds", "jackpot_burned", "caps",
      // the market's rules
      "policy", "sample_ppm", "miss_ppm", "miss_share_ppm", "audit_ppm", "segment_operations", "store_bytes",
      "margin_ppm", "verifier_fee", "solver_bond", "solver_bond_ppm", "verifier_bond", "verifier_bond_ppm",

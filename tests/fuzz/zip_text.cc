@@ -78,7 +78,7 @@ void append(std::string& out, std::uint64_t value, int bytes) {
   for (int n = 0; n < bytes; ++n) out += static_cast<char>(value >> (8 * n) & 0xff);
 }
 
-/// What the header before a member and its entry in the directory have in common.
+/// Appends the fields that the header before a member and its entry in the directory have in common.
 void append_description(std::string& out, const Member& member, const std::string& name) {
   append(out, member.flags, 2);
   append(out, member.method, 2);

@@ -80,7 +80,7 @@ struct DrawnGame {
 /// An endless series of games: number n of a seed is identical on every machine.
 class DrawnGames {
  public:
-  /// Of the scenes of scenes.h.
+  /// Games on the scenes of scenes.h.
   explicit DrawnGames(std::uint64_t seed);
   ~DrawnGames();
   /// Plays also on this scene: `weight` games for 60 on the small one.

@@ -34,7 +34,7 @@ namespace {
 constexpr std::int64_t kSegments = 100;
 /// The largest part of the training's work that committed states may add by default: one in this many.
 constexpr std::int64_t kTrainingPerProving = 100;
-/// What a checkpoint costs besides its bytes, in weighted operations: a millisecond or two of one core, for
+/// The cost of a checkpoint besides its bytes, in weighted operations: a millisecond or two of one core, for
 /// two small files. Waiting for the disk is not counted: training goes on meanwhile.
 constexpr std::int64_t kOperationsPerCheckpoint = 100'000'000;
 constexpr std::size_t kMaxWeightsFileBytes = 64 * 1024;

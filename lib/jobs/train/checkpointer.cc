@@ -53,7 +53,7 @@ Status Checkpointer::wait(std::unique_lock<std::mutex>& lock) {
 Status Checkpointer::commit(exec::StepExecutor& executor, std::vector<float> losses) {
   std::unique_lock lock(mutex_);
   DGX_CHECK(wait(lock));
-  // What the run stores once is neither copied nor hashed again.
+  // Constant entries, which the run stores once, are neither copied nor hashed again.
   const auto is_constant = [this](std::string_view name) { return run_.constants().find(name) != nullptr; };
   DGX_TRY(exec::PendingState state, executor.snapshot(is_constant));
   work_ = Work{std::move(state), std::move(losses)};

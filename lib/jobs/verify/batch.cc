@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "dgx/core/files.h"
+#include "dgx/core/inputs.h"
 #include "dgx/core/parallel.h"
 #include "dgx/jobs/key.h"
 #include "dgx/jobs/task_folder.h"
@@ -172,6 +173,7 @@ class Batch {
 
   /// Takes a verdict that an earlier call has made. kCannotCreate if it is another's, or of another draw.
   Status take_existing(const Ready& next, BatchItem& item) const {
+    const Search search;  // an old result is no input
     DGX_TRY(auto there, manifest::read_statement<manifest::Verdict>(item.verdict));
     const protocol::Assignment& assignment = next.verification->assignment;
     if (there.key_id != verifier_ || there.body.proof != assignment.proof ||

@@ -61,8 +61,8 @@ auto run_job(const Job& job) {
 /// this object.
 class SmallTask {
  public:
-  /// `update` and `schedule`: of a perceptron's training, by default by SGD with momentum. More samples than 40
-  /// are data of which a segment's steps read a small part.
+  /// `update` and `schedule`: of a perceptron's training, by default by SGD with momentum. More samples than
+  /// 40 are data of which a segment's steps read a small part.
   explicit SmallTask(program::UpdateSpec update = {}, std::string schedule = "constant",
                      std::int64_t samples = 40)
       : update_(std::move(update)),

@@ -205,8 +205,7 @@ TEST_CASE("In a market the longest segment has at most segment_operations of wor
   body.steps = body.checkpoint_every = std::int64_t{1} << 40;
   body.estimate.step_operations = manifest::kMaxInteger;  // 2^93 operations must not wrap
   body.policy.segment_operations = manifest::kMaxInteger;
-  CHECK_THAT(refusal(body, ErrorCode::kUsage),
-             Catch::Contains("1099511627776 steps of 9007199254740992"));
+  CHECK_THAT(refusal(body, ErrorCode::kUsage), Catch::Contains("1099511627776 steps of 9007199254740992"));
 }
 
 TEST_CASE("Nobody takes part to whom the longest segment takes more than an eighth of a move's window") {

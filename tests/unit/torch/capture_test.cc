@@ -141,7 +141,7 @@ TEST_CASE("a decoder takes integers and gives every parameter a gradient, the ti
 
 TEST_CASE("a residual network of 20 layers has 19 convolutions and updates its running statistics") {
   for (const Shape& input : {Shape{2, 16, 19}, Shape{2, 5, 17, 16}}) {
-    const auto graph = backend().capture({"resnet20:classes=7", {{"x", input}}});
+    const auto graph = backend().capture({"resnet20:classes=7", {}, {{"x", input}}});
     if (!graph.ok()) FAIL(graph.error().message);
     check_is_in_order(*graph);
     CHECK(shape_of(*graph, graph->output) == Shape{2, 7});
@@ -149,7 +149,7 @@ TEST_CASE("a residual network of 20 layers has 19 convolutions and updates its r
     CHECK(graph->buffer_updates.size() == 2 * 19);
     for (const auto& gradient : graph->gradients) CHECK(gradient.has_value());
   }
-  CHECK_THAT(backend().capture({"resnet20:classes=7", {{"x", {2, 3, 15, 16}}}}).error().message,
+  CHECK_THAT(backend().capture({"resnet20:classes=7", {}, {{"x", {2, 3, 15, 16}}}}).error().message,
              Catch::Contains("at least 16 by 16"));
 }
 

@@ -59,7 +59,8 @@ struct ModelFile {
   std::string path;
   std::string program;  ///< empty: the only one
 };
-/// The file that `text` names: the whole text if there is such a file, or if none is there without a last part
+/// The file that `text` names: the whole text if there is such a file, or if none is there without a last
+/// part
 /// ":NAME".
 [[nodiscard]] ModelFile model_file(const std::string& text);
 

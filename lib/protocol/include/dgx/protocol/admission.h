@@ -19,8 +19,8 @@ namespace dgx::protocol {
 inline constexpr std::int64_t kMaxSegments = 65536;
 
 /// Checks a task without its program, for a ledger: its segments can be committed to, its data counted, and
-/// the numbers of its schedule computed at every step: kMalformed, naming the field. If it names a ledger, the
-/// longest segment has no more work than its policy's segment_operations: kUsage.
+/// the numbers of its schedule computed at every step: kMalformed, naming the field. If it names a ledger,
+/// the longest segment has no more work than its policy's segment_operations: kUsage.
 [[nodiscard]] Status check_admission(const manifest::Task& task);
 
 /// Checks a task's terms for a ledger: the solver's bond pays at least twice for the check that finds a
