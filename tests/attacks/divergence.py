@@ -64,7 +64,8 @@ class Task(Market):
         return json.loads(done.stdout)
 
     def challenge(self, task, who, transcript, *about, source=None, exit_code=0):
-        return self.run("dgx-bisect", "open", f"{task}.json", f"{task}.proof.json", *about, "--from", source or f"{task}.run", "--data", self.data, "--key",
+        replays = () if {"--verdict", "--initial", "--final"} & set(about) else ("--data", self.data)
+        return self.run("dgx-bisect", "open", f"{task}.json", f"{task}.proof.json", *about, "--from", source or f"{task}.run", *replays, "--key",
                         f"{who}.pem", "-o", transcript, exit_code=exit_code)
 
     def play(self, task, transcript, defender, challenger, liar=None, **options):
