@@ -97,6 +97,8 @@ function(dgx_program name)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/${folder})
   target_link_libraries(${name} PRIVATE dgx_flags ${ARG_USES})
   target_include_directories(${name} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+  # Inline functions and templates that nothing calls are left out.
+  target_link_options(${name} PRIVATE -Wl,--gc-sections)
   dgx_run_path(${name})
   add_dependencies(programs ${name})
   install(TARGETS ${name} RUNTIME DESTINATION ${folder} COMPONENT programs)

@@ -38,7 +38,7 @@ def install(build, folder, *options):
     programs.mkdir(parents=True)
     # An older version: programs were links that are files now, and the other way round.
     (programs / "dgx-train").write_text("older")
-    (programs / "dgx-verify").symlink_to("../libexec/dgx-programs")
+    (programs / "dgx-settle").symlink_to("../libexec/dgx-programs")
     run("cmake", "--install", build, "--prefix", "/opt/dgx", "--strip", *options, umask=0o077, env=os.environ | {"DESTDIR": str(destination)})
     (destination / "opt/dgx").rename(prefix)
     return prefix

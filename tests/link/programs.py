@@ -22,7 +22,7 @@ FORBIDDEN = {
 # Libraries that decode others' images and archives, and the only program that may link them.
 DECODERS, DECODES = ["jpeg", "png", "libzip"], "dgx-pack"
 # Each is a file of its own, which holds what the program uses and no more; the others share one.
-APART = ["dgx-key", "dgx-pack", "dgx-referee", "dgx-settle", "dgx-submit", "dgx-verify"]
+APART = ["dgx-key", "dgx-pack", "dgx-referee", "dgx-settle", "dgx-submit"]
 # Code that a program must not hold: dgx-settle, which pays, recomputes scalars and trains nothing; dgx-key only makes keys.
 HOLDS_NO = {"dgx-key": ["dgx::exec::", "dgx::bundle::"], "dgx-settle": ["dgx::exec::", "dgx::kernels::cpu::"]}
 # It captures models, and one of those in the shared file shows what is in them: no other file knows the module by its name.
