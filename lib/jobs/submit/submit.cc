@@ -32,11 +32,16 @@ namespace {
 
 /// A task has at least this many segments by default, so that a draw of a few percent has something to draw.
 constexpr std::int64_t kSegments = 100;
-/// The largest part of the training's work that committed states may add by default: one in this many.
-constexpr std::int64_t kTrainingPerProving = 100;
-/// The cost of a checkpoint besides its bytes, in weighted operations: a millisecond or two of one core, for
-/// two small files. Waiting for the disk is not counted: training goes on meanwhile.
-constexpr std::int64_t kOperationsPerCheckpoint = 100'000'000;
+/// The largest part of the training's work that checkpoints may add by default: one in this many.
+constexpr std::int64_t kTrainingPerCheckpoints = 100;
+/// A training of fewer operations, some 15 seconds of one core, counts as one of so many: nobody notices the
+/// fraction of a second that its checkpoints take, but everybody that a verifier has nothing to draw.
+constexpr std::int64_t kLeastTraining = 1'000'000'000'000;
+/// The cost of a checkpoint in weighted operations, at the speed of matrix products: for each byte of the
+/// state, which is copied, hashed, compressed and written; and for two small files and waiting for the disk
+/// where the next checkpoint comes soon.
+constexpr std::int64_t kOperationsPerStoredByte = 200;
+constexpr std::int64_t kOperationsPerCheckpoint = 500'000'000;
 constexpr std::size_t kMaxWeightsFileBytes = 64 * 1024;
 
 /// The options that are texts, read; nothing of it depends on the data but `built_in`, which fitted()
@@ -149,22 +154,22 @@ Result<std::int64_t> steps_of(const SubmitOptions& options, std::uint64_t seed, 
   return whole_updates(options, steps);
 }
 
-/// The number of committed states that cost a hundredth of the training: their hashing, as an estimate prices
-/// both, and their files.
-std::int64_t affordable_states(const program::Cost& cost, std::int64_t steps) {
-  const __int128 training = static_cast<__int128>(steps) * cost.total_operations;
-  const __int128 state =
-      static_cast<__int128>(cost.state_bytes) * protocol::kOperationsPerHashedByte + kOperationsPerCheckpoint;
+/// The number of checkpoints that cost a hundredth of the training.
+std::int64_t affordable_checkpoints(const program::Cost& cost, std::int64_t steps) {
+  const __int128 training =
+      std::max<__int128>(static_cast<__int128>(steps) * cost.total_operations, kLeastTraining);
+  const __int128 checkpoint =
+      static_cast<__int128>(cost.state_bytes) * kOperationsPerStoredByte + kOperationsPerCheckpoint;
   return static_cast<std::int64_t>(
-      std::min<__int128>(training / (state * kTrainingPerProving), manifest::kMaxSteps));
+      std::min<__int128>(training / (checkpoint * kTrainingPerCheckpoints), manifest::kMaxSteps));
 }
 
 /// Steps of a segment (dgx-submit(1), --checkpoint-every): the most with which there are kSegments, or more
-/// if committing to as many states costs too much. A market's policy may demand fewer; the longest segment
+/// if as many checkpoints cost too much. A market's policy may demand fewer; the longest segment
 /// can have one step more than the others.
 std::int64_t default_interval(const program::Cost& cost, std::int64_t steps, const Parsed& parsed) {
   const std::int64_t enough = (steps - 2) / (kSegments - 1);
-  const std::int64_t cheap_segments = std::max<std::int64_t>(1, affordable_states(cost, steps) - 1);
+  const std::int64_t cheap_segments = std::max<std::int64_t>(1, affordable_checkpoints(cost, steps) - 1);
   const std::int64_t cheap = std::max({std::int64_t{2}, enough, ceil_div(steps, cheap_segments)});
   const std::int64_t allowed =
       parsed.policy.segment_operations / std::max<std::int64_t>(cost.total_operations, 1);
