@@ -1,11 +1,11 @@
 #include "dgx/cli/threads.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <string_view>
+
+#include "dgx/core/process_limits.h"
 
 namespace dgx::cli {
 namespace {
@@ -24,10 +24,7 @@ int positive_variable(const char* name, int otherwise) {
 }  // namespace
 
 int default_threads() {
-  cpu_set_t allowed;
-  CPU_ZERO(&allowed);
-  // sched_getaffinity fails on machines with more CPUs than the set holds; one thread is never too many then.
-  const int cpus = sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? std::max(1, CPU_COUNT(&allowed)) : 1;
+  const int cpus = cpu_limit();
   return std::min(
       {cpus, positive_variable("SLURM_CPUS_PER_TASK", cpus), positive_variable("OMP_NUM_THREADS", cpus)});
 }

@@ -1,13 +1,13 @@
 #include "dgx/core/parallel.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <atomic>
 #include <optional>
 #include <system_error>
 #include <thread>
 #include <vector>
+
+#include "dgx/core/process_limits.h"
 
 namespace dgx {
 namespace {
@@ -23,13 +23,7 @@ void start(std::vector<std::thread>& threads, const std::function<void()>& body)
 
 }  // namespace
 
-int thread_count(int asked) {
-  if (asked > 0) return asked;
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (::sched_getaffinity(0, sizeof set, &set) == 0) return std::max(1, CPU_COUNT(&set));
-  return static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-}
+int thread_count(int asked) { return asked > 0 ? asked : cpu_limit(); }
 
 Status for_each_index(std::size_t count, int threads, const std::function<Status(std::size_t)>& work) {
   std::atomic<std::size_t> next{0};
