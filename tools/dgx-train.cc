@@ -153,6 +153,8 @@ struct Train {
     command.suggest({"all", "every:10", "last"});
     command.wait(wait);
     command.option("--profile", "P.json", profile, "profile of a native task");
+    command.option("--save-every", "TIME", options.save_every,
+                   "also save the state between checkpoints, such as every 10m, so that a kill loses little");
     command.flag("--profile-ops", options.profile_operations, "print the time and rate of every operation");
     command.option("--drill", "FAULT", options.drill,
                    "a deliberate fault: step=S,op=O,element=E,bit=B | segment=N,lazy");
@@ -161,7 +163,7 @@ struct Train {
     command.only_with({"--step", "--predictions"}, {"--evaluate"});
     command.only_with({"--ema"}, {"--evaluate", "--validate"});
     command.not_with({"--validate", "--every", "--init", "--device", "--until", "--max-time", "--keep",
-                      "--wait", "--profile-ops", "--drill"},
+                      "--save-every", "--wait", "--profile-ops", "--drill"},
                      {"--evaluate"});
   }
 

@@ -4,12 +4,14 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <utility>
 
 #include "dgx/bundle/state.h"
 
 namespace dgx::jobs {
 
-Checkpointer::Checkpointer(bundle::RunWriter& run) : run_(run), thread_([this] { serve(); }) {}
+Checkpointer::Checkpointer(bundle::RunWriter& run, ResumePoint point)
+    : run_(run), point_(std::move(point)), thread_([this] { serve(); }) {}
 
 Checkpointer::~Checkpointer() {
   {
@@ -39,8 +41,12 @@ void Checkpointer::serve() {
 
 Status Checkpointer::write(const Work& work) {
   DGX_TRY(const State state, work.state());
+  if (work.kind == Kind::kResumePoint)
+    return point_.write(state, run_.constants(), work.losses, {.threads = 1});
   DGX_TRY(const auto digests, bundle::digests_of(state, run_.constants(), 1));
-  return run_.append(state, digests, work.losses);
+  DGX_CHECK(run_.append(state, digests, work.losses));
+  point_.remove();
+  return {};
 }
 
 Status Checkpointer::wait(std::unique_lock<std::mutex>& lock) {
@@ -51,12 +57,20 @@ Status Checkpointer::wait(std::unique_lock<std::mutex>& lock) {
 }
 
 Status Checkpointer::commit(exec::StepExecutor& executor, std::vector<float> losses) {
+  return begin(Kind::kCheckpoint, executor, std::move(losses));
+}
+
+Status Checkpointer::save(exec::StepExecutor& executor, std::vector<float> losses) {
+  return begin(Kind::kResumePoint, executor, std::move(losses));
+}
+
+Status Checkpointer::begin(Kind kind, exec::StepExecutor& executor, std::vector<float> losses) {
   std::unique_lock lock(mutex_);
   DGX_CHECK(wait(lock));
   // Constant entries, which the run stores once, are neither copied nor hashed again.
   const auto is_constant = [this](std::string_view name) { return run_.constants().find(name) != nullptr; };
   DGX_TRY(exec::PendingState state, executor.snapshot(is_constant));
-  work_ = Work{std::move(state), std::move(losses)};
+  work_ = Work{kind, std::move(state), std::move(losses)};
   changed_.notify_all();
   return {};
 }

@@ -9,37 +9,46 @@
 #include "dgx/bundle/run.h"
 #include "dgx/core/result.h"
 #include "dgx/exec/executor.h"
+#include "train/resume_point.h"
 
 namespace dgx::jobs {
 
-/// Commits checkpoints in a thread of its own, so that training goes on while a state is copied from the
-/// device, hashed, compressed and made durable. At most one is in flight: commit() waits for the previous one
-/// and returns its error.
+/// Commits checkpoints, and saves resume points between them, in a thread of its own, so that training goes
+/// on while a state is copied from the device, hashed, compressed and made durable. They are written in the
+/// order in which they were asked for, at most one at a time: commit() and save() wait for the previous one
+/// and return its error. A checkpoint that is durable removes the resume point before it, which until then is
+/// all that the next call would have of the segment.
 class Checkpointer {
  public:
-  explicit Checkpointer(bundle::RunWriter& run);
+  Checkpointer(bundle::RunWriter& run, ResumePoint point);
   ~Checkpointer();
   Checkpointer(const Checkpointer&) = delete;
   Checkpointer& operator=(const Checkpointer&) = delete;
 
   /// Commits the executor's current state; the executor must outlive the commit.
   [[nodiscard]] Status commit(exec::StepExecutor& executor, std::vector<float> losses);
-  /// Waits until everything is committed.
+  /// Saves it as the resume point, with the losses since the last checkpoint.
+  [[nodiscard]] Status save(exec::StepExecutor& executor, std::vector<float> losses);
+  /// Waits until everything is durable.
   [[nodiscard]] Status finish();
-  /// The time that commit() and finish() have waited.
+  /// The time that commit(), save() and finish() have waited.
   [[nodiscard]] double waited_seconds() const { return waited_seconds_; }
 
  private:
+  enum class Kind { kCheckpoint, kResumePoint };
   struct Work {
+    Kind kind = Kind::kCheckpoint;
     exec::PendingState state;
     std::vector<float> losses;
   };
   void serve();
+  [[nodiscard]] Status begin(Kind kind, exec::StepExecutor& executor, std::vector<float> losses);
   [[nodiscard]] Status write(const Work& work);
-  /// Waits until nothing is in flight; returns the error of the last commit.
+  /// Waits until nothing is in flight; returns the first error.
   [[nodiscard]] Status wait(std::unique_lock<std::mutex>& lock);
 
   bundle::RunWriter& run_;
+  ResumePoint point_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::optional<Work> work_;

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <filesystem>
 
 #include "dgx/bundle/constants.h"
@@ -14,6 +13,7 @@
 #include "dgx/jobs/task_files.h"
 #include "dgx/protocol/admission.h"
 #include "train/checkpointer.h"
+#include "train/resume_point.h"
 #include "train/segment_time.h"
 #include "train/training_log.h"
 #include "train/validation.h"
@@ -21,9 +21,9 @@
 namespace dgx::jobs {
 namespace {
 
-double seconds_now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+using Clock = std::chrono::steady_clock;
+
+double seconds_now() { return std::chrono::duration<double>(Clock::now().time_since_epoch()).count(); }
 
 std::string short_number(float value) {
   char text[32];
@@ -42,57 +42,28 @@ struct Training {
   DrilledExecutor solver;  // takes this run's steps on `executor`
   LoggedValues logged;
   std::unique_ptr<Validation> validation;  // null without data for it
-  Checkpointer checkpointer{run};
-  std::vector<float> losses{};       // since the last checkpoint
-  std::int64_t first_segment = 0;    // the first that this call commits
-  std::optional<TrainingLog> log{};  // set once the step where the call begins is known
+  ResumePoint resume_point{options.run};
+  Checkpointer checkpointer{run, resume_point};
+  Clock::time_point saved = Clock::now();  ///< the last checkpoint or resume point, or the call's beginning
+  std::vector<float> losses{};             // since the last checkpoint
+  std::int64_t first_segment = 0;          // the first that this call commits
+  std::optional<TrainingLog> log{};        // set once the step where the call begins is known
   TrainResult result{};
 };
 
-// The resume point: the state between two checkpoints and the losses since the last one. Only the next call
-// reads it. Losses are replaced first: until the state follows, those of the older state are their beginning,
-// since one task has one loss for each step. So whenever the call is killed, there is a resume point.
-
-std::string resume_path(const std::string& run) { return run + "/resume.h5"; }
-std::string resume_losses_path(const std::string& run) { return run + "/resume.losses"; }
-
-/// Removes the resume point once the checkpoint after it is durable: until then it is all that the next call
-/// would have of this segment.
-Status discard_resume_point(Training& t) {
-  const std::string state = resume_path(t.options.run);
-  const std::string losses = resume_losses_path(t.options.run);
-  if (!exists(state) && !exists(losses)) return {};
-  DGX_CHECK(t.checkpointer.finish());
-  static_cast<void>(remove_file(state));
-  static_cast<void>(remove_file(losses));
-  return {};
-}
-
+/// Begins to save the state as the resume point.
 Status write_resume_point(Training& t) {
   DGX_CHECK(t.log->flush());
-  DGX_TRY(const State state, t.executor.state());
-  const std::string_view bytes(reinterpret_cast<const char*>(t.losses.data()),
-                               t.losses.size() * sizeof(float));
-  DGX_CHECK(write_file(resume_losses_path(t.options.run), bytes, Clobber::kReplace));
-  DGX_TRY(const auto digests, bundle::digests_of(state, t.run.constants()));
-  return bundle::write_state(resume_path(t.options.run), state, digests, t.run.constants(),
-                             Clobber::kReplace);
+  t.saved = Clock::now();
+  return t.checkpointer.save(t.executor, t.losses);
 }
 
-/// Replaces the state that the segment starts from, and the losses, by the resume point, if there is one
-/// strictly inside the segment that has all losses up to there.
+/// Replaces the state that the segment starts from, and the losses, by the resume point, if there is one.
 void take_up(Training& t, const protocol::Segment& segment, State& state) {
-  auto stored = bundle::read_state(resume_path(t.options.run));
-  const auto losses = read_file(resume_losses_path(t.options.run), std::size_t{1} << 30);
-  if (!stored.ok() || !losses.ok()) return;
-  const auto step = step_of(stored->state);
-  const bool inside = step.ok() && *step > segment.first && *step < segment.end;
-  if (!inside) return;
-  const auto count = static_cast<std::size_t>(*step - segment.first);
-  if (losses->size() < count * sizeof(float)) return;
-  state = std::move(stored->state);
-  t.losses.resize(count);
-  std::memcpy(t.losses.data(), losses->data(), count * sizeof(float));
+  auto found = t.resume_point.read(segment);
+  if (!found) return;
+  state = std::move(found->state);
+  t.losses = std::move(found->losses);
 }
 
 /// Time of the longest segment, estimated from all steps of this call so far.
@@ -106,6 +77,7 @@ std::optional<std::int64_t> segment_milliseconds(const Training& t) {
 Status interrupt(Training& t) {
   const std::int64_t position = t.executor.position();
   if (t.files.segments.state_at(position) < 0) DGX_CHECK(write_resume_point(t));
+  DGX_CHECK(t.checkpointer.finish());
   if (position == t.result.resumed_from && t.continued) {
     return internal_error(
         "stopped at step " + std::to_string(position) + " again, without having finished one",
@@ -127,13 +99,16 @@ Status validate_if_due(Training& t) {
                                t.log->seconds());
 }
 
-/// Saves the state if that was asked for; at the end of a segment, after the commit. Waits for the checkpoint
-/// before it, without which a resume point is of no use.
-Status save_if_asked(Training& t) {
+/// Saves the state if that was asked for, and says when it is durable, or if it is time to; at the end of a
+/// segment, after the commit, which saves it too.
+Status save_if_due(Training& t) {
   const std::int64_t position = t.executor.position();
-  if (t.context.save == nullptr || !t.context.save->take()) return {};
-  DGX_CHECK(t.checkpointer.finish());
+  const bool asked = t.context.save != nullptr && t.context.save->take();
+  const auto& every = t.options.save_every;
+  if (!asked && !(every && Clock::now() - t.saved >= *every)) return {};
   if (t.files.segments.state_at(position) < 0) DGX_CHECK(write_resume_point(t));
+  if (!asked) return {};
+  DGX_CHECK(t.checkpointer.finish());
   t.context.progress.note("saved the state after step " + std::to_string(position));
   return {};
 }
@@ -145,7 +120,7 @@ Status after_step(Training& t) {
   DGX_CHECK(t.log->step(t.executor.position(), loss, t.executor.watched()));
   t.context.progress.update(t.executor.position(), "loss " + short_number(loss));
   DGX_CHECK(validate_if_due(t));
-  return t.files.segments.state_at(t.executor.position()) < 0 ? save_if_asked(t) : Status();
+  return t.files.segments.state_at(t.executor.position()) < 0 ? save_if_due(t) : Status();
 }
 
 /// Takes steps up to `end`, or until one diverges, which the result then says, or until a stop is requested,
@@ -209,8 +184,8 @@ Status train_segment(Training& t, const protocol::Segment& segment, std::int64_t
   DGX_CHECK(t.log->flush());
   DGX_CHECK(t.checkpointer.commit(t.executor, std::move(t.losses)));
   t.losses.clear();
-  DGX_CHECK(discard_resume_point(t));
-  return save_if_asked(t);
+  t.saved = Clock::now();
+  return save_if_due(t);
 }
 
 /// Commits the state before the step that diverged. That step has overwritten it, so it is recomputed from
@@ -227,8 +202,10 @@ Status end_diverged(Training& t) {
     return internal_error(t.result.divergence + ", but did not when it was first taken");
   DGX_TRY(const State last, t.executor.state());
   DGX_TRY(const auto digests, bundle::digests_of(last, t.run.constants(), t.context.threads));
+  DGX_CHECK(t.checkpointer.finish());
   DGX_CHECK(t.run.diverge(last, digests, t.losses));
-  return discard_resume_point(t);
+  t.resume_point.remove();
+  return {};
 }
 
 /// The result of a call on a run that had already diverged.

@@ -33,10 +33,11 @@ class Machine:
 
     def __init__(self, bin_folder, shim, folder):
         self.bin, self.shim, self.folder, self.journal = bin_folder, shim, os.path.join(folder, "w"), os.path.join(folder, "journal")
+        self.env = {}  # of the story that is told
 
     def run(self, *command, env=None):
         return subprocess.run([os.path.join(self.bin, command[0]), *command[1:]], cwd=self.folder, capture_output=True, text=True, timeout=300,
-                              env={**os.environ, "DGX_CUTS_FOLDER": self.folder, "LD_PRELOAD": self.shim, **(env or {})})
+                              env={**os.environ, "DGX_CUTS_FOLDER": self.folder, "LD_PRELOAD": self.shim, **self.env, **(env or {})})
 
     def journalled(self, command, env=None):
         """Its exit and its calls."""
@@ -105,6 +106,7 @@ class Tester:
 
     def story(self, story):
         begin, before = time.monotonic(), self.checked
+        self.machine.env = story.env
         crashes.write_tree(story.base, self.machine.folder)
         done, journal = self.machine.journalled(story.command)
         if done.returncode not in story.exits:
@@ -130,6 +132,7 @@ def main():
         tester = Tester(machine, options)
         print(f"seed {options.seed}, {'all' if options.points is None else options.points} points")
         for story in stories.all_stories(machine):
+            machine.env = {}
             if options.only is None or story.name.startswith(options.only):
                 tester.story(story)
     for failure in tester.failures[:40]:

@@ -39,6 +39,7 @@ class Story:
 
     exits = (0,)
     files = ()
+    env = {}
 
     def __init__(self, name, base, command):
         self.name, self.base, self.command, self.wanted = name, base, command, None
@@ -172,6 +173,24 @@ class Resumed(Train):
 
     def again(self, machine):
         assert told(machine, *self.command)["resumed_from"] >= 13, "the resume point is gone"
+
+
+class SavedOften(Train):
+    """A state is saved after every step: each look at the clock takes it on. What is saved is whole, and the next call begins there."""
+
+    env = {"DGX_CUTS_TICK": "1100"}
+
+    def saved(self, machine):
+        return told(machine, "dgx-inspect", "run/resume.h5", "--check")["step"] if has(machine, "run/resume.h5") else 0
+
+    def readers(self, machine):
+        super().readers(machine)
+        self.saved(machine)
+
+    def again(self, machine):
+        saved = self.saved(machine)
+        found = told(machine, *self.command)
+        assert found.get("resumed_from", 0) >= saved, f"the state after step {saved} is gone"
 
 
 class Open(Story):
@@ -379,6 +398,7 @@ def all_stories(machine):
     crashes.write_tree(task, machine.folder)
     ok(machine.run(*train, "--until", "13"))
     yield Resumed("train, saved again", crashes.read_tree(machine.folder), (*train, "--until", "14"), (*train, "--until", "20"), first=4)
+    yield SavedOften("train, saved often", task, (*train, "--until", "7", "--save-every", "1s"), (*train, "--until", "8"))
     yield File("prove", {**task, **part(tree, "run", "solver.pem")}, ("dgx-prove", "task.json", "run", "--key", "solver.pem", "-o", "proof.json"),
                ("proof.json", "proof.states"))
     yield Verdict("verify", proved, (*verify, "-o", "verdict.json"), ("verdict.json", "verdict.rows.jsonl"))

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <mutex>
 #include <thread>
 
 #include "dgx/bundle/constants.h"
@@ -206,6 +207,81 @@ TEST_CASE("a kill between the two files of a resume point leaves the older one")
   options.run += ".whole";
   must(run_job(job));
   CHECK(must(bundle::RunReader::open(options.run)).index().losses == losses);
+}
+
+/// Copies a run's folder, the rows of its tables aside, whenever one of its files is about to be replaced:
+/// what a kill at that moment would leave.
+class KilledRuns final : public FileSystem {
+ public:
+  KilledRuns(std::string run, std::string to)
+      : run_(std::move(run)), to_(std::move(to)), before_(use_file_system(this)) {}
+  ~KilledRuns() override { use_file_system(before_); }
+  int rename(const char* from, const char* to) override {
+    const std::scoped_lock lock(mutex_);
+    if (exists(run_ + "/index.h5")) {
+      copies.push_back(to_ + std::to_string(copies.size()));
+      std::filesystem::copy(run_, copies.back());
+    }
+    return FileSystem::rename(from, to);
+  }
+
+  std::vector<std::string> copies;
+
+ private:
+  std::mutex mutex_;
+  std::string run_;
+  std::string to_;
+  FileSystem* before_;
+};
+
+TEST_CASE("states saved from time to time change no digest, and a kill at any moment loses no more") {
+  const SmallTask files;
+  TrainOptions options = validated_training(files);
+  options.validate.reset();
+  const auto job = [&](const JobContext& context) { return train(options, context); };
+  options.run = files.at("whole");
+  options.until = 12;
+  must(run_job(job));
+  const auto wanted = must(bundle::RunReader::open(options.run)).index();
+  const auto same = [&] {
+    const auto index = must(bundle::RunReader::open(options.run)).index();
+    return index.losses == wanted.losses &&
+           std::ranges::equal(index.checkpoints, wanted.checkpoints,
+                              [](const auto& a, const auto& b) { return a.digest == b.digest; });
+  };
+
+  options.run = files.at("saved");
+  options.save_every = std::chrono::seconds(0);  // after every step
+  std::vector<std::string> copies;
+  {
+    KilledRuns kills(options.run, files.at("killed"));
+    must(run_job(job));
+    copies = kills.copies;
+  }
+  options.save_every.reset();
+  CHECK(same());
+  CHECK_FALSE(exists(options.run + "/resume.h5"));
+  CHECK_FALSE(exists(options.run + "/resume.losses"));
+  // Each segment of four steps saves three states, in two files each, and replaces the index.
+  CHECK(copies.size() >= 3 * 7);
+  for (const std::string& copy : copies) {
+    const std::int64_t committed = must(bundle::RunReader::open(copy)).index().checkpoints.back().step;
+    const auto saved = bundle::read_state(copy + "/resume.h5");
+    const std::int64_t at = saved.ok() ? must(step_of(saved->state)) : 0;
+    options.run = copy;
+    CHECK(must(run_job(job)).resumed_from == std::max(committed, at));
+    CHECK(same());
+  }
+}
+
+TEST_CASE("no state is saved before it is time to") {
+  const SmallTask files;
+  TrainOptions options = validated_training(files);
+  options.validate.reset();
+  options.save_every = std::chrono::hours(1);
+  KilledRuns kills(options.run, files.at("killed"));
+  must(run_job([&](const JobContext& context) { return train(options, context); }));
+  for (const std::string& copy : kills.copies) CHECK_FALSE(exists(copy + "/resume.h5"));
 }
 
 /// Notes how many bytes are written at once at most.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -25,7 +26,9 @@ struct TrainOptions {
   std::optional<std::int64_t> every;    ///< steps between validations; none: as many as between checkpoints
   bool averages = false;                ///< validate the parameters' moving averages
   std::string keep = "all";             ///< all, every:N, last
-  std::optional<std::string> drill;     ///< step=S,op=O,element=E,bit=B | segment=N,lazy
+  /// The time after which a state between two checkpoints is saved, so that a kill loses no more.
+  std::optional<std::chrono::seconds> save_every;
+  std::optional<std::string> drill;  ///< step=S,op=O,element=E,bit=B | segment=N,lazy
   std::optional<std::string> isa;
   ComputeDevice device = ComputeDevice::kCpu;
   bool profile_operations = false;  ///< record the time of every operation
@@ -75,7 +78,8 @@ struct TrainResult {
 /// Commits the end of every segment: digest and losses into the index, the state as a bundle according to
 /// `keep`. When the stop flag is raised, or if `until` is between two checkpoints, the state goes to
 /// RUN/resume.h5, which is not committed to and which the next call takes up; a raised flag then gives
-/// kInterrupted. After a kill at any moment, the same call ends with the same digests.
+/// kInterrupted. With `save_every` such a state is saved from time to time, too. After a kill at any moment,
+/// the same call ends with the same digests.
 ///
 /// A step that gives a state which is not finite ends the run: the state before it is committed, and the run
 /// records that it diverged. That is a result, which can be proved (prove.h), and no error; a further call
