@@ -10,6 +10,7 @@
 #include "dgx/jobs/task_folder.h"
 #include "dgx/jobs/train.h"
 #include "loss_cell.h"
+#include "plan_option.h"
 
 namespace {
 
@@ -122,6 +123,7 @@ struct Train {
   LockWait wait;
   std::string device = "cpu";
   std::optional<std::string> profile;
+  tools::PlanOption plan;
   std::string output;
 
   void declare(cli::Command& command) {
@@ -133,8 +135,8 @@ struct Train {
                    "print loss, accuracy and perplexity of the run's last checkpoint instead");
     command.exactly_one({"--output", "--evaluate"});
     const auto is_file = [this] { return !jobs::is_task_folder(options.task); };
-    command.required_when("--data", [this, is_file] { return evaluate || is_file(); });
-    command.required_when("--output", is_file);
+    command.required_when("--data", [this, is_file] { return !plan.given() && (evaluate || is_file()); });
+    command.required_when("--output", [this, is_file] { return !plan.given() && is_file(); });
     command.option("--step", "STEP", step,
                    "with --evaluate: the checkpoint at this step instead of the last");
     command.option("--predictions", "FILE.npy|.npz", predictions,
@@ -151,10 +153,13 @@ struct Train {
     command.option("--max-time", "TIME", max_time, "stop after this time, such as 1h30m, and save the state");
     command.option("--keep", "all|every:N|last", options.keep, "checkpoints to keep");
     command.suggest({"all", "every:10", "last"});
-    command.wait(wait);
-    command.option("--profile", "P.json", profile, "profile of a native task");
     command.option("--save-every", "TIME", options.save_every,
                    "also save the state between checkpoints, such as every 10m, so that a kill loses little");
+    command.wait(wait);
+    plan.declare(command,
+                 "say what is left to be done and at what cost, and run nothing; =slurm: as #SBATCH lines");
+    command.option("--profile", "P.json", profile,
+                   "with --plan: a dgx-profile, whose rate gives the seconds; else profile of a native task");
     command.flag("--profile-ops", options.profile_operations, "print the time and rate of every operation");
     command.option("--drill", "FAULT", options.drill,
                    "a deliberate fault: step=S,op=O,element=E,bit=B | segment=N,lazy");
@@ -163,13 +168,19 @@ struct Train {
     command.only_with({"--step", "--predictions"}, {"--evaluate"});
     command.only_with({"--ema"}, {"--evaluate", "--validate"});
     command.not_with({"--validate", "--every", "--init", "--device", "--until", "--max-time", "--keep",
-                      "--save-every", "--wait", "--profile-ops", "--drill"},
+                      "--save-every", "--wait", "--profile-ops", "--drill", "--plan"},
                      {"--evaluate"});
+    command.not_with({"--data", "--validate", "--every", "--init", "--isa", "--device", "--until",
+                      "--max-time", "--keep", "--save-every", "--wait", "--profile-ops", "--drill"},
+                     {"--plan"});
   }
 
   Result<cli::Verdict> run(cli::Out& out) const {
-    if (profile) return usage_error("--profile belongs to native tasks, which are not in this version");
+    DGX_CHECK(plan.check(out));
+    if (profile && !plan.given())
+      return usage_error("--profile belongs to native tasks, which are not in this version");
     if (evaluate) return run_evaluate(out);
+    if (plan.given()) return run_plan(out);
     jobs::TrainOptions all = options;
     DGX_TRY(all.device, jobs::device_from_name(device));
     all.run = output;
@@ -208,6 +219,18 @@ struct Train {
       out.warning("the drill changed no committed digest: the flipped bit was rounded or masked away");
       return cli::Verdict::kInconclusive;
     }
+    return cli::Verdict::kDone;
+  }
+
+  Result<cli::Verdict> run_plan(cli::Out& out) const {
+    jobs::TrainOptions all = options;
+    all.run = output;
+    DGX_TRY(const jobs::TrainPlan result, jobs::plan_training(all, plan.rate(profile), out.brief_job()));
+    if (plan.is_slurm()) return tools::PlanOption::print_slurm(out, result.needs, jobs::Resumes::kYes);
+    out.field("done_steps", result.done_steps);
+    out.field("steps", result.steps);
+    out.field("work", result.work);
+    tools::PlanOption::print(out, result.needs);
     return cli::Verdict::kDone;
   }
 

@@ -13,6 +13,7 @@
 #include "dgx/jobs/verdict_words.h"
 #include "dgx/jobs/verify.h"
 #include "dgx/jobs/verify_batch.h"
+#include "plan_option.h"
 
 namespace {
 
@@ -127,7 +128,7 @@ struct Verify {
   std::string device = "cpu";
   std::optional<std::string> profile;
   std::optional<double> max_miss;
-  bool plan = false;
+  tools::PlanOption plan;
   cli::Expected expected;
 
   void declare(cli::Command& command) {
@@ -141,7 +142,7 @@ struct Verify {
     command.option("--beacon,--round", "BEACON.json", options.beacon,
                    "the revealed beacon, or the market's round, which draws the segments");
     command.key(options.key.path, options.key.passphrase_file);
-    command.required_when("--key", [this] { return !options.shard && !plan; });
+    command.required_when("--key", [this] { return !options.shard && !plan.given(); });
     command.option("--segments", "3,17", options.choice.segments, "replay these segments instead");
     command.option("--fraction", "F", options.choice.fraction,
                    "replay this share of the segments instead, 0 to 1");
@@ -153,8 +154,10 @@ struct Verify {
     command.option("--work-key", "FILE", options.work_key,
                    "for shards: the 32 bytes by which your own nodes recognise each other's work");
     command.choice("--device", {"cpu", "cuda"}, device, "device to compute on");
-    command.option("--profile", "P.json", profile, "profile of a native task");
-    command.flag("--plan", plan, "say what would be replayed and at what cost, and run nothing");
+    plan.declare(command,
+                 "say what would be replayed and at what cost, and run nothing; =slurm: as #SBATCH lines");
+    command.option("--profile", "P.json", profile,
+                   "with --plan: a dgx-profile, whose rate gives the seconds; else profile of a native task");
     command.option("--program", "FILE", options.program, "the step program, if it is not next to the task");
     command.isa(options.isa);
     declare_expected(command, expected);
@@ -167,12 +170,14 @@ struct Verify {
   }
 
   Result<cli::Verdict> run(cli::Out& out) const {
-    if (profile) return usage_error("--profile belongs to native tasks, which are not in this version");
+    DGX_CHECK(plan.check(out));
+    if (profile && !plan.given())
+      return usage_error("--profile belongs to native tasks, which are not in this version");
     DGX_CHECK(jobs::check_max_miss(max_miss));
     DGX_CHECK(check_beacon());
     jobs::VerifyOptions all = options;
-    DGX_CHECK(jobs::complete(all, plan ? jobs::VerifyNeeds::kPlan : jobs::VerifyNeeds::kReplay));
-    if (plan) return run_plan(out, all);
+    DGX_CHECK(jobs::complete(all, plan.given() ? jobs::VerifyNeeds::kPlan : jobs::VerifyNeeds::kReplay));
+    if (plan.given()) return run_plan(out, all);
     DGX_TRY(all.device, jobs::device_from_name(device));
     if (options.shard && max_miss)
       return usage_error("--max-miss judges a whole verification", "give it to dgx-verify merge");
@@ -191,7 +196,8 @@ struct Verify {
   }
 
   Result<cli::Verdict> run_plan(cli::Out& out, const jobs::VerifyOptions& all) const {
-    DGX_TRY(const jobs::VerifyPlan result, jobs::plan_verification(all, out.brief_job()));
+    DGX_TRY(const jobs::VerifyPlan result, jobs::plan_verification(all, plan.rate(profile), out.brief_job()));
+    if (plan.is_slurm()) return tools::PlanOption::print_slurm(out, result.needs);
     json::Array segments;
     for (const std::int64_t index : result.segments) segments.emplace_back(index);
     out.field("draw", manifest::name_of(result.draw));
@@ -200,6 +206,8 @@ struct Verify {
     out.field("steps", result.steps);
     out.field("work", result.work);
     out.field("start_bytes", result.start_bytes);
+    if (result.recomputed_steps > 0) out.field("recomputed_steps", result.recomputed_steps);
+    tools::PlanOption::print(out, result.needs);
     print_miss(out, result.chances.miss);
     if (!max_miss) return cli::Verdict::kDone;
     return print_enough(out, jobs::judge_miss(result.chances, *max_miss));
@@ -330,6 +338,8 @@ struct Respond {
 struct Batch {
   jobs::BatchOptions options;
   std::string device = "cpu";
+  std::optional<std::string> profile;
+  tools::PlanOption plan;
 
   void declare(cli::Command& command) {
     jobs::VerifyOptions& each = options.each;
@@ -346,14 +356,23 @@ struct Batch {
                    "verify only part I (0 to N-1) of N of the list's proofs, of about equal work");
     command.choice("--device", {"cpu", "cuda"}, device, "device to compute on");
     command.isa(each.isa);
+    plan.declare(command,
+                 "say what would be replayed and at what cost, and run nothing; =slurm: as #SBATCH lines");
+    command.option("--profile", "P.json", profile,
+                   "with --plan: a dgx-profile, whose rate gives the seconds");
+    command.only_with({"--profile"}, {"--plan"});
     command.output(options.output, "DIR", cli::Need::kRequired,
                    "folder for the verdicts, made if it is not there");
+    command.required_when("--output", [this] { return !plan.given(); });
+    command.not_with({"--device", "--isa", "--output"}, {"--plan"});
     command.about(
         "Exits 0 if every proof is accepted, 1 if one is refuted; but with the first bad line's code if "
         "there is one.");
   }
 
   Result<cli::Verdict> run(cli::Out& out) const {
+    DGX_CHECK(plan.check(out));
+    if (plan.given()) return run_plan(out);
     jobs::BatchOptions all = options;
     DGX_TRY(all.each.device, jobs::device_from_name(device));
     DGX_TRY(const jobs::BatchSummary sum,
@@ -368,6 +387,27 @@ struct Batch {
                    {}};
     if (sum.refuted > 0) return cli::Verdict::kRefuted;
     return sum.inconclusive > 0 ? cli::Verdict::kInconclusive : cli::Verdict::kAccepted;
+  }
+
+  Result<cli::Verdict> run_plan(cli::Out& out) const {
+    DGX_TRY(const jobs::BatchPlan result,
+            jobs::plan_batch(options, plan.rate(profile), out.brief_job(), [&](const jobs::BatchItem& item) {
+              out.warning(fmt::format("line {}: {}: {}", item.line, item.task, item.error->message));
+              return Status();
+            }));
+    if (plan.is_slurm()) {
+      DGX_CHECK(tools::PlanOption::print_slurm(out, result.needs));
+    } else {
+      out.field("proofs", result.proofs);
+      out.field("failed", result.failed);
+      out.field("work", result.work);
+      tools::PlanOption::print(out, result.needs);
+    }
+    if (!result.first_failure) return cli::Verdict::kDone;
+    out.next();
+    return Error{*result.first_failure,
+                 fmt::format("{} of {} proofs cannot be verified", result.failed, result.proofs),
+                 {}};
   }
 
   /// One result as soon as it is there: in text a line, with --json an object.

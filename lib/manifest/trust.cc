@@ -90,4 +90,13 @@ Result<std::string_view> Trust::check(const Digest& key_id, std::string_view wha
   return unauthorised(fmt::format("{}: signed by key {}, which --trust does not name", what, key_id.brief()));
 }
 
+Status TrustView::check(const Digest& key_id, std::string_view what) const {
+  if (path_ != nullptr && *path_) {
+    DGX_TRY(const Trust trust, Trust::load(**path_));
+    DGX_CHECK(trust.check(key_id, what));
+  }
+  if (loaded_ != nullptr) DGX_CHECK(loaded_->check(key_id, what));
+  return {};
+}
+
 }  // namespace dgx::manifest

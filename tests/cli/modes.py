@@ -12,6 +12,7 @@ from refusals import USAGE, call, check, tasks
 TRAIN = ["dgx-train", "t", "--data", "d"]
 VERIFY = ["dgx-verify", "t", "p", "--from", "r", "--data", "d", "--key", "k", "-o", "v"]
 PLAN = ["dgx-verify", "t", "p", "--beacon", "b", "--plan"]
+BATCH = ["dgx-verify", "batch", "l", "--key", "k"]
 BEACON = ["dgx-verify", "beacon", "t", "--key", "k", "-o", "c"]
 REVEAL = ["dgx-verify", "beacon", "c", "--reveal", "p", "--task", "t", "--key", "k"]
 OPEN = ["dgx-prove", "open", "t", "p", "--beacon", "b", "--run", "r", "-o", "s"]
@@ -25,6 +26,9 @@ WITHOUT = (
     ([*TRAIN, "-o", "r"], {"--step": "3", "--predictions": "p.npy"}, "--evaluate"),
     ([*TRAIN, "-o", "r"], {"--ema": None}, "--evaluate or --validate"),
     (VERIFY, {"--work-key": "w"}, "--shard"),
+    (VERIFY, {"--rate": "1"}, "--plan"),
+    ([*BATCH, "-o", "v"], {"--rate": "1", "--profile": "p"}, "--plan"),
+    ([*TRAIN, "-o", "r"], {"--rate": "1"}, "--plan"),
     (BEACON, {"--task": "t", "--receipt": "r", "--ledger": "l", "--unlogged": None}, "--reveal"),
     ([*REVEAL, "--ledger", "l"], {"--operator": "o"}, "--receipt"),
     (OPEN, {"--location": "l", "--key": "k"}, "--store"),
@@ -48,12 +52,16 @@ WITHOUT = (
 WITH = (
     (PLAN, {"--data": "d", "--device": "cpu", "--isa": "scalar", "--output": "o"}, "--plan"),
     ([*PLAN, "--shard", "0/1"], {"--work-key": "w"}, "--plan"),
+    ([*BATCH, "--plan"], {"--device": "cpu", "--isa": "scalar", "--output": "o"}, "--plan"),
+    (["dgx-train", "t", "--plan"], {"--data": "d", "--validate": "t", "--every": "1", "--init": "i", "--device": "cpu", "--isa": "scalar", "--until": "1",
+                                    "--max-time": "1h", "--keep": "last", "--save-every": "1m", "--wait": None, "--profile-ops": None,
+                                    "--drill": "segment=1,lazy"}, "--plan"),
     ([*CHALLENGE, "--verdict", "v"], {"--data": "d", "--notes": "n", "--isa": "scalar"}, "--verdict"),
     ([*CHALLENGE, "--segment", "1", "--chunk", "loss"], {"--data": "d", "--notes": "n", "--isa": "scalar"}, "--chunk"),
     ([*CHALLENGE, "--initial"], {"--data": "d", "--notes": "n", "--isa": "scalar"}, "--initial"),
     ([*CHALLENGE, "--final"], {"--data": "d", "--notes": "n", "--isa": "scalar"}, "--final"),
-    (EVALUATE, {"--validate": "t", "--every": "1", "--init": "i", "--device": "cpu", "--until": "1", "--max-time": "1h", "--keep": "last", "--wait": None, "--profile-ops": None,
-                "--drill": "segment=1,lazy"}, "--evaluate"),
+    (EVALUATE, {"--validate": "t", "--every": "1", "--init": "i", "--device": "cpu", "--until": "1", "--max-time": "1h", "--keep": "last", "--save-every": "1m", "--wait": None,
+                "--profile-ops": None, "--drill": "segment=1,lazy", "--plan": None}, "--evaluate"),
     ([*MOVE, "--concede"], {"--store": "s", "--location": "l", "--rows": "r"}, "--concede"),
     (["dgx-bisect", "show", "d", "--json"], {"--program": "p"}, "--json"),
     (["dgx-inspect", "plot", "r", "-o", "p.svg"], {"--columns": "40"}, "--output"),

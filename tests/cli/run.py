@@ -96,7 +96,7 @@ def marked(prefix, text):
 
 def environment(binaries, folder, cases):
     keep = {k: v for k, v in os.environ.items() if k.startswith(("ASAN_", "UBSAN_", "LSAN_", "PYTHONPATH"))}
-    return keep | {"PATH": f"{binaries}:/usr/local/bin:/usr/bin:/bin", "HOME": str(folder), "LC_ALL": "C.UTF-8", "TZ": "UTC",
+    return keep | {"PATH": f"{binaries}:/usr/local/bin:/usr/bin:/bin", "HOME": str(folder), "LC_ALL": "C.UTF-8", "TZ": "UTC", "DGX_CACHE": "",
                    "CASES": str(cases), "SOURCE": str(SOURCE)}
 
 

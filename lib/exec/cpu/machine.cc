@@ -50,19 +50,6 @@ std::array<const float*, 4> panels_touched(const StripProgram& program, ValueInd
   return out;
 }
 
-/// Bytes of the inputs, which the plan does not count: state twice where its next value has a buffer of its
-/// own.
-std::int64_t input_bytes(const Plan& plan) {
-  std::int64_t bytes = 0;
-  for (const ValueIndex v : plan.placements.indices()) {
-    const auto where = plan.placements[v].where;
-    if (where == Placement::Where::kInput || where == Placement::Where::kNext) {
-      bytes += bytes_of(plan.program->values[v], plan.layouts[v]);
-    }
-  }
-  return bytes;
-}
-
 /// The serial section that costs most, during which the other members are idle; sections.size() if there is
 /// none.
 std::size_t longest_serial_section(const Plan& plan) {

@@ -327,6 +327,16 @@ std::int64_t planned_bytes(const Plan& plan, int threads) {
          (registers + (plan.longest_fold + plan.window_floats) * 4 + plan.slice_bytes) * threads;
 }
 
+std::int64_t input_bytes(const Plan& plan) {
+  std::int64_t bytes = 0;
+  for (const kernels::ValueIndex v : plan.placements.indices()) {
+    const auto where = plan.placements[v].where;
+    if (where == Placement::Where::kInput || where == Placement::Where::kNext)
+      bytes += bytes_of(plan.program->values[v], plan.layouts[v]);
+  }
+  return bytes;
+}
+
 std::int64_t bytes_of(const kernels::Primitive& value) {
   std::int64_t bytes = static_cast<std::int64_t>(size_of(value.dtype));
   for (const std::int64_t extent : value.shape) bytes *= extent;

@@ -96,6 +96,10 @@ struct Plan {
 /// Bytes that a plan needs besides its inputs: intermediate values, and the scratch of `threads` threads.
 [[nodiscard]] std::int64_t planned_bytes(const Plan& plan, int threads);
 
+/// Bytes of the inputs, which planned_bytes() does not count: state twice where its next value has a buffer
+/// of its own.
+[[nodiscard]] std::int64_t input_bytes(const Plan& plan);
+
 /// Bytes of a value in rows.
 [[nodiscard]] std::int64_t bytes_of(const kernels::Primitive& value);
 

@@ -13,13 +13,10 @@
 namespace dgx::jobs {
 
 Result<TaskFiles> open_task(const std::string& named, const std::optional<std::string>& program_path,
-                            const std::optional<std::string>& trust, ProgramShelf* shelf) {
+                            const manifest::TrustView& trust, ProgramShelf* shelf) {
   DGX_TRY(const std::string path, find_task_file(named));
   DGX_TRY(auto task, manifest::read_statement<manifest::Task>(path));
-  if (trust) {
-    DGX_TRY(const manifest::Trust trusted, manifest::Trust::load(*trust));
-    DGX_TRY([[maybe_unused]] const auto word, trusted.check(task.key_id, path + ": the submitter"));
-  }
+  DGX_CHECK(trust.check(task.key_id, path + ": the submitter"));
   if (path == "-" && !program_path) {
     return usage_error("standard input has no step program next to it",
                        "name the task's file, or the program with --program");

@@ -1,57 +1,22 @@
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <chrono>
 #include <limits>
-#include <map>
-#include <memory>
-#include <queue>
 #include <utility>
 
 #include "dgx/core/files.h"
 #include "dgx/core/inputs.h"
-#include "dgx/core/parallel.h"
-#include "dgx/jobs/key.h"
-#include "dgx/jobs/task_folder.h"
 #include "dgx/jobs/verify_batch.h"
-#include "dgx/protocol/verify.h"
-#include "verify/batch_list.h"
+#include "verify/checked_list.h"
 #include "verify/replay_means.h"
-#include "verify/verify_draw.h"
 
 namespace dgx::jobs {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// The most bytes of a list: more than a million lines.
-constexpr std::size_t kMaxListBytes = std::size_t{256} << 20;
 /// Statements are checked for so long before the first replay begins; then, what is left, between replays.
 constexpr auto kLookAhead = std::chrono::milliseconds(1000);
-
-/// A proof that is ready to be replayed: its statements are checked and its segments drawn.
-struct Ready {
-  std::int64_t line = 0;
-  std::size_t place = 0;  ///< in the list
-  VerifyOptions options;
-  std::shared_ptr<const Verification> verification;
-  std::int64_t work = 0;
-};
-
-/// The most work first; then what is of one task stays together, and the list's order.
-struct Later {
-  bool operator()(const Ready& a, const Ready& b) const {
-    if (a.work != b.work) return a.work < b.work;
-    const Digest& mine = a.verification->files.task.id;
-    const Digest& theirs = b.verification->files.task.id;
-    return mine != theirs ? mine > theirs : a.place > b.place;
-  }
-};
-
-/// A verdict's name says its proof: the first 16 digits of its id.
-std::string verdict_path(const std::string& folder, const Digest& proof) {
-  return fmt::format("{}/{}.json", folder, proof.hex().substr(0, 16));
-}
 
 /// Verifies the proofs of one list.
 ///
@@ -61,26 +26,21 @@ std::string verdict_path(const std::string& folder, const Digest& proof) {
 /// the last statement, except in a shard, whose share depends on all of them.
 class Batch {
  public:
-  Batch(const BatchOptions& options, const JobContext& context, const EitherKey& key,
-        const std::function<Status(const BatchItem&)>& seen)
-      : options_(options),
-        context_(context),
-        key_(key),
-        verifier_(crypto::key_id(key.public_key)),
+  Batch(const JobContext& context, CheckedList list, const std::function<Status(const BatchItem&)>& seen)
+      : context_(context),
+        list_(std::move(list)),
+        verifier_(crypto::key_id(list_.key().public_key)),
         seen_(seen) {}
 
-  Result<BatchSummary> run(std::vector<ListedProof> listed, const std::optional<ShardName>& shard) {
-    listed_ = std::move(listed);
-    DGX_CHECK(look_ahead(shard ? Clock::time_point::max() : Clock::now() + kLookAhead));
-    if (shard) DGX_CHECK(take_share(*shard));
+  Result<BatchSummary> run() {
+    DGX_CHECK(look_ahead(list_.shard() ? Clock::time_point::max() : Clock::now() + kLookAhead));
+    if (list_.shard()) list_.take_share(*list_.shard());
     DGX_CHECK(tell_failures());
-    while (!ready_.empty() || checked_ < listed_.size()) {
-      if (ready_.empty()) DGX_CHECK(look_ahead(Clock::time_point::max()));
+    while (list_.ready() > 0 || !list_.all_checked()) {
+      if (list_.ready() == 0) DGX_CHECK(look_ahead(Clock::time_point::max()));
       DGX_CHECK(tell_failures());
-      if (ready_.empty()) continue;
-      const Ready next = ready_.top();
-      ready_.pop();
-      DGX_CHECK(verify(next));
+      if (list_.ready() == 0) continue;
+      DGX_CHECK(verify(list_.take_next()));
       DGX_CHECK(look_ahead(Clock::now() + kLookAhead));
       DGX_CHECK(tell_failures());
     }
@@ -89,66 +49,9 @@ class Batch {
   }
 
  private:
-  /// Checks statements until the time is over or none is left.
   Status look_ahead(Clock::time_point until) {
-    constexpr std::size_t kPiece = 64;  // between two looks at the clock
-    while (checked_ < listed_.size() && (Clock::now() < until || checked_ == 0)) {
-      if (context_.stop.requested()) return interrupted();
-      const std::size_t first = checked_;
-      const std::size_t count = std::min(kPiece, listed_.size() - first);
-      std::vector<std::optional<Result<Ready>>> opened(count);
-      DGX_CHECK(for_each_index(count, context_.threads, [&](std::size_t n) -> Status {
-        opened[n] = open(first + n);
-        return {};
-      }));
-      for (std::size_t n = 0; n < count; ++n) add(listed_[first + n], *std::move(opened[n]));
-      checked_ += count;
-    }
-    return {};
-  }
-
-  void add(const ListedProof& listed, Result<Ready> ready) {
-    if (ready.ok()) {
-      const Digest& proof = ready->verification->proof.proof.id;
-      const auto [at, is_new] = proofs_.emplace(proof, listed.line);
-      if (is_new) return ready_.push(std::move(ready).value());
-      ready = usage_error(fmt::format("is the proof of line {} again", at->second));
-    }
-    failures_.push_back(
-        {listed.line, listed.task, {}, BatchOutcome::kFailed, false, {}, 0, std::move(ready).error()});
-  }
-
-  /// Checks the statements of one proof, and draws its segments.
-  Result<Ready> open(std::size_t place) {
-    const ListedProof& listed = listed_[place];
-    if (!listed.options.ok()) return listed.options.error();
-    Ready out{listed.line, place, *listed.options, nullptr, 0};
-    const bool folder = is_task_folder(out.options.task);
-    if (folder) DGX_CHECK(complete(out.options, VerifyNeeds::kReplay));
-    if (out.options.proof.empty()) return usage_error("names no proof");
-    if (out.options.from.empty())
-      return usage_error("names no start states", "--from names those of all lines");
-    if (out.options.data.empty()) return usage_error("names no dataset", "--data names that of all lines");
-    DGX_TRY(Verification opened, open_verification(out.options, context_, {&key_, &programs_}));
-    DGX_TRY(out.work, protocol::replay_work(opened.files.body(), opened.proof.segments, opened.drawn));
-    out.options.output = verdict_path(options_.output, opened.proof.proof.id);
-    out.verification = std::make_shared<const Verification>(std::move(opened));
-    return out;
-  }
-
-  /// Keeps what belongs to a shard. In the order of their work, each proof goes to the shard that has least
-  /// so far; bad lines go round.
-  Status take_share(const ShardName& shard) {
-    std::vector<std::int64_t> loads(static_cast<std::size_t>(shard.count));
-    std::priority_queue<Ready, std::vector<Ready>, Later> mine;
-    for (; !ready_.empty(); ready_.pop()) {
-      const auto least = std::min_element(loads.begin(), loads.end());
-      *least += std::max<std::int64_t>(ready_.top().work, 1);
-      if (least - loads.begin() == shard.index) mine.push(ready_.top());
-    }
-    ready_ = std::move(mine);
-    std::erase_if(failures_, [&](const BatchItem& item) { return item.line % shard.count != shard.index; });
-    return {};
+    DGX_TRY(const bool checked, list_.check(until));
+    return checked ? Status() : interrupted();
   }
 
   Status verify(const Ready& next) {
@@ -160,7 +63,7 @@ class Batch {
     }
     auto result = [&]() -> Result<VerifyResult> {
       DGX_TRY(VerdictFiles files, claim_verdict(item.verdict, context_.clobber));
-      return verify_opened(next.options, *next.verification, *key_.secret, std::move(files), means_,
+      return verify_opened(next.options, *next.verification, *list_.key().secret, std::move(files), means_,
                            context_);
     }();
     if (!result.ok() && result.error().code == ErrorCode::kInterrupted) return interrupted();
@@ -202,9 +105,7 @@ class Batch {
   }
 
   Status tell_failures() {
-    std::sort(failures_.begin(), failures_.end(),
-              [](const auto& a, const auto& b) { return a.line < b.line; });
-    for (BatchItem& item : std::exchange(failures_, {})) DGX_CHECK(tell(std::move(item)));
+    for (BatchItem& item : list_.take_failures()) DGX_CHECK(tell(std::move(item)));
     return {};
   }
 
@@ -229,18 +130,11 @@ class Batch {
             "run the same command again to continue"};
   }
 
-  const BatchOptions& options_;
   const JobContext& context_;
-  const EitherKey& key_;
+  CheckedList list_;
   Digest verifier_;
   const std::function<Status(const BatchItem&)>& seen_;
-  ProgramShelf programs_;
   ReplayMeans means_;
-  std::vector<ListedProof> listed_;
-  std::size_t checked_ = 0;  ///< of the list's proofs
-  std::priority_queue<Ready, std::vector<Ready>, Later> ready_;
-  std::vector<BatchItem> failures_;        ///< not told yet
-  std::map<Digest, std::int64_t> proofs_;  ///< the line of each
   BatchSummary summary_;
   std::int64_t first_failed_ = std::numeric_limits<std::int64_t>::max();
 };
@@ -260,19 +154,8 @@ std::string_view name_of(BatchOutcome outcome) {
 Result<BatchSummary> verify_batch(const BatchOptions& options, const JobContext& context,
                                   const std::function<Status(const BatchItem&)>& seen) {
   DGX_CHECK(choose_instruction_set(options.each.isa));
-  std::optional<ShardName> shard;
-  if (options.each.shard) {
-    DGX_TRY(shard, parse_shard(*options.each.shard));
-  }
-  DGX_TRY(const EitherKey key, read_either_key(options.each.key));
-  if (!key.secret)
-    return malformed(options.each.key.path + ": is a public key, expected a private key",
-                     "a verdict is signed");
-  DGX_CHECK(make_folder(options.output));
-  DGX_TRY(const std::string text, read_file(options.list, kMaxListBytes));
-  VerifyOptions defaults = options.each;
-  defaults.shard.reset();
-  return Batch(options, context, key, seen).run(parse_list(text, defaults), shard);
+  DGX_TRY(CheckedList list, CheckedList::open(options, context, VerifyNeeds::kReplay));
+  return Batch(context, std::move(list), seen).run();
 }
 
 }  // namespace dgx::jobs

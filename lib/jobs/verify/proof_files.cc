@@ -11,18 +11,15 @@
 namespace dgx::jobs {
 
 Result<manifest::Signed<manifest::Task>> read_task(const std::string& path,
-                                                   const std::optional<std::string>& trust) {
+                                                   const manifest::TrustView& trust) {
   DGX_TRY(const std::string file, find_task_file(path));
   return read_signed<manifest::Task>(file, trust);
 }
 
 Result<protocol::DrawSource> read_draw_source(const std::string& path, const Digest& proof,
-                                              const std::optional<std::string>& trust) {
+                                              const manifest::TrustView& trust) {
   DGX_TRY(const auto statement, manifest::read_any(path, "beacon"));
-  if (trust) {
-    DGX_TRY(const manifest::Trust trusted, manifest::Trust::load(*trust));
-    DGX_CHECK(trusted.check(statement.key_id, path));
-  }
+  DGX_CHECK(trust.check(statement.key_id, path));
   auto source = protocol::draw_source(statement, proof);
   if (!source.ok()) return within(path, std::move(source).error());
   return source;
@@ -75,7 +72,7 @@ Result<std::vector<Digest>> read_states(const std::string& path, const manifest:
 }
 
 Result<ProofFiles> open_proof(const std::string& path, const manifest::Signed<manifest::Task>& task,
-                              const std::optional<std::string>& trust, const std::optional<std::string>& from,
+                              const manifest::TrustView& trust, const std::optional<std::string>& from,
                               manifest::Ends ends) {
   DGX_TRY(auto proof, read_signed<manifest::Proof>(path, trust));
   if (ends == manifest::Ends::kChecked) {

@@ -17,6 +17,9 @@ namespace dgx::jobs {
 /// the same data, or of the same task: what rows it has believed stays believed, and its plan is made once.
 class ReplayMeans {
  public:
+  /// More datasets than this are not kept open: a small one is in memory as far as it was read.
+  static constexpr std::size_t kMostOpen = 8;
+
   /// An executor for the verification's task, in any state. Valid until the next call. Errors of
   /// open_task_dataset() and make_executor_on().
   [[nodiscard]] Result<exec::StepExecutor*> executor(const VerifyOptions& options, const TaskFiles& files,
@@ -25,9 +28,6 @@ class ReplayMeans {
   void warn(const JobContext& context) const;
 
  private:
-  /// More datasets than this are not kept open: a small one is in memory as far as it was read.
-  static constexpr std::size_t kMostOpen = 8;
-
   std::map<std::pair<std::string, Digest>, bundle::OpenedDataset> data_;  ///< by path and digest
   std::optional<Digest> task_;                                            ///< of the executor
   std::unique_ptr<exec::StepExecutor> executor_;
@@ -40,6 +40,12 @@ struct VerdictFiles {
 };
 /// kUsage, kCannotCreate.
 [[nodiscard]] Result<VerdictFiles> claim_verdict(const std::string& output, Clobber clobber);
+/// Signs the rows and writes both files, the verdict last: whoever sees it finds its rows.
+[[nodiscard]] Result<VerifyResult> publish_verdict(const manifest::Task& task,
+                                                   const protocol::Assignment& assignment,
+                                                   const ProofFiles& proof,
+                                                   std::vector<manifest::VerdictRow> rows,
+                                                   const crypto::SecretKey& key, VerdictFiles files);
 
 /// verify() of what is open already: replays the drawn segments, and signs and writes the verdict.
 [[nodiscard]] Result<VerifyResult> verify_opened(const VerifyOptions& options, const Verification& v,

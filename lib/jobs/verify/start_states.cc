@@ -202,10 +202,29 @@ Status StartStates::restart(std::int64_t checkpoint, std::int64_t base, program:
       fmt::format("{}: committed state {} is at step {}, not {}", path_, base, executor.position(), step));
 }
 
-Result<State> StartStates::recompute(std::int64_t checkpoint, program::Executor& executor,
-                                     const StopFlag& stop) {
+std::int64_t StartStates::base_of(std::int64_t checkpoint) const {
   std::int64_t base = checkpoint - 1;
   while (base > 0 && !to_recompute(std::span(&base, 1)).empty()) --base;
+  return base;
+}
+
+std::int64_t StartStates::steps_to_recompute(std::span<const std::int64_t> wanted) const {
+  std::int64_t steps = 0;
+  std::int64_t reached = -1;
+  for (const std::int64_t segment : wanted) {
+    if (!to_recompute(std::span(&segment, 1)).empty()) {
+      const std::int64_t base = base_of(segment);
+      const bool is_nearer = reached >= base && reached <= segment;
+      steps += segments_.boundary(segment) - segments_.boundary(is_nearer ? reached : base);
+    }
+    reached = segment + 1;
+  }
+  return steps;
+}
+
+Result<State> StartStates::recompute(std::int64_t checkpoint, program::Executor& executor,
+                                     const StopFlag& stop) {
+  const std::int64_t base = base_of(checkpoint);
   if (!reached_ || *reached_ > checkpoint || *reached_ < base) {
     DGX_CHECK(restart(checkpoint, base, executor));
   }

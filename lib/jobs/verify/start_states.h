@@ -48,6 +48,9 @@ class StartStates {
   /// The segments of `wanted` for which start() needs an executor.
   [[nodiscard]] std::vector<std::int64_t> to_recompute(std::span<const std::int64_t> wanted) const;
 
+  /// The steps that start() would take for these segments, ascending, if each is replayed and agrees.
+  [[nodiscard]] std::int64_t steps_to_recompute(std::span<const std::int64_t> wanted) const;
+
   /// The start state of a segment. One that the run did not keep is recomputed by `executor` (then not null)
   /// from the nearest kept one, or from the executor's current state, if that is nearer (see reached()).
   ///
@@ -71,6 +74,8 @@ class StartStates {
   [[nodiscard]] Status check_sample() const;
   [[nodiscard]] Result<State> from_sample(std::int64_t segment) const;
   [[nodiscard]] Result<State> kept(std::int64_t checkpoint) const;
+  /// The last state before `checkpoint` that can be read, or 0.
+  [[nodiscard]] std::int64_t base_of(std::int64_t checkpoint) const;
   [[nodiscard]] Error missed(std::int64_t checkpoint, std::int64_t base) const;
   [[nodiscard]] Status restart(std::int64_t checkpoint, std::int64_t base, program::Executor& executor);
   [[nodiscard]] Result<State> recompute(std::int64_t checkpoint, program::Executor& executor,

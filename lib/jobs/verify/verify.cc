@@ -11,6 +11,7 @@
 #include "dgx/crypto/random.h"
 #include "task/work_keys.h"
 #include "verify/replay_means.h"
+#include "verify/shard_files.h"
 #include "verify/start_states.h"
 #include "verify/verify_draw.h"
 
@@ -94,12 +95,6 @@ Status check_files(const VerifyOptions& options) {
   return {};
 }
 
-Digest random_nonce() {
-  Digest nonce;
-  if (!crypto::random_bytes(nonce.bytes).ok()) return Digest{};
-  return nonce;
-}
-
 /// kCannotCreate, before the replay, if the rows file that is there cannot be what this verification would
 /// write: rows of other segments, or of another proof.
 Status check_rows_there(const std::string& path, const Verification& v, Clobber clobber) {
@@ -119,38 +114,6 @@ Status check_rows_there(const std::string& path, const Verification& v, Clobber 
     rest.remove_prefix(std::min(end + 1, rest.size()));
   }
   return {};
-}
-
-/// Signs the rows and writes both files, the verdict last: whoever sees it finds its rows.
-Result<VerifyResult> publish(const manifest::Task& task, const protocol::Assignment& assignment,
-                             const ProofFiles& proof, std::vector<VerdictRow> rows,
-                             const crypto::SecretKey& key, VerdictFiles files) {
-  VerifyResult out;
-  const Digest nonce = random_nonce();
-  if (nonce == Digest{}) return internal_error("the system provides no random bytes");
-  DGX_TRY(out.verdict,
-          protocol::assemble_verdict(task, proof.segments, assignment, proof.states, rows, nonce));
-  DGX_TRY(const auto sealed, manifest::seal(out.verdict, key));
-  out.id = sealed.id;
-  out.rows = std::move(rows);
-  DGX_CHECK(files.verdict.check());
-  DGX_CHECK(files.rows.write(manifest::encode_rows(out.rows)));
-  DGX_CHECK(files.verdict.write(sealed.envelope + "\n"));
-  return out;
-}
-
-/// Reads a shard that was made under one of the keys, by this version.
-Result<protocol::Shard> read_shard(const std::string& path, protocol::ShardRole role, const WorkKeys& keys) {
-  DGX_TRY(const std::string text, read_file(path, protocol::kMaxShardBytes));
-  const auto line = keys.open(text);
-  if (!line.ok()) return within(path, line.error());
-  auto shard = protocol::decode_shard(*line);
-  if (!shard.ok()) return within(path, std::move(shard).error());
-  if (shard->role != role)
-    return malformed(fmt::format("{}: is a {}, expected a {}", path, name_of(shard->role), name_of(role)));
-  if (shard->version == version()) return shard;
-  return malformed(fmt::format("{}: was made by dgx {}, this is {}", path, shard->version, version()),
-                   "make it again with this version");
 }
 
 /// The finished rows of a verdict or shard on disk, FILE.json.part, so that an interrupted call continues.
@@ -307,32 +270,6 @@ Status replay_part(const Verification& v, const VerifyOptions& options, ReplayMe
 
 }  // namespace
 
-Result<VerdictFiles> claim_verdict(const std::string& output, Clobber clobber) {
-  if (output.empty() || output == "-")
-    return usage_error("-o VERDICT.json is required: a verdict's rows are written next to it");
-  DGX_TRY(Output verdict, Output::claim(output, clobber));
-  DGX_TRY(Output rows, claim_beside(beside(output, ".rows.jsonl"), clobber));
-  return VerdictFiles{std::move(verdict), std::move(rows)};
-}
-
-Result<VerifyPlan> plan_verification(const VerifyOptions& options, const JobContext& context) {
-  DGX_TRY(const Verification v, open_verification(options, context));
-  VerifyPlan out;
-  out.draw = v.assignment.draw;
-  out.segments = v.drawn;
-  out.task_segments = v.proof.segments.count();
-  out.chances = {protocol::miss_probabilities(v.proof.segments, v.drawn), v.proof.segments.between(),
-                 v.proof.segments.diverged() ? Diverged::kYes : Diverged::kNo};
-  if (options.shard) {
-    DGX_TRY(const ShardName name, parse_shard(*options.shard));
-    DGX_TRY(out.segments, protocol::shard_segments(v.drawn, name.index, name.count));
-  }
-  for (const std::int64_t index : out.segments) out.steps += v.proof.segments[index].length();
-  DGX_TRY(out.work, protocol::replay_work(v.files.body(), v.proof.segments, out.segments));
-  out.start_bytes = std::ssize(out.segments) * v.files.body().caps.bytes;
-  return out;
-}
-
 Result<VerifyResult> verify(const VerifyOptions& options, const JobContext& context) {
   DGX_CHECK(choose_instruction_set(options.isa));
   DGX_CHECK(check_files(options));
@@ -371,7 +308,8 @@ Result<VerifyResult> verify_opened(const VerifyOptions& options, const Verificat
     // No longer the whole draw, but a refutation needs none.
     assignment.draw = manifest::Draw::kChosen;
   }
-  DGX_TRY(auto out, publish(v.files.body(), assignment, v.proof, std::move(rows), key, std::move(files)));
+  DGX_TRY(auto out,
+          publish_verdict(v.files.body(), assignment, v.proof, std::move(rows), key, std::move(files)));
   replayed.part.remove();
   out.missing = std::move(replayed.missing);
   out.resumed = replayed.resumed;
@@ -397,43 +335,6 @@ Result<ShardResult> verify_shard(const VerifyOptions& options, const JobContext&
   replayed.part.remove();
   return ShardResult{name.index, name.count, std::move(replayed.shard.rows), replayed.resumed,
                      replayed.seconds};
-}
-
-Result<VerifyResult> merge_verdict(const MergeOptions& options, const JobContext& context) {
-  DGX_TRY(VerdictFiles files, claim_verdict(options.output, context.clobber));
-  DGX_TRY(const auto task, read_task(options.task, context.trust));
-  DGX_TRY(const ProofFiles proof, open_proof(options.proof, task, context.trust));
-  DGX_TRY(const crypto::SecretKey key, read_key(options.key));
-  std::optional<protocol::DrawSource> beacon;
-  if (options.beacon) {
-    DGX_TRY(beacon, read_draw_source(*options.beacon, proof.proof.id, std::nullopt));
-  }
-  DGX_TRY(const WorkKeys keys, WorkKeys::find(&key, options.work_key, context.progress));
-  std::vector<protocol::Shard> shards;
-  for (const std::string& path : options.shards) {
-    DGX_TRY(auto shard, read_shard(path, protocol::ShardRole::kShard, keys));
-    shards.push_back(std::move(shard));
-  }
-  DGX_TRY(auto rows, protocol::merge_shards(shards));
-  auto assigned = protocol::assign(task, proof.proof, beacon, crypto::key_id(key.public_key()));
-  if (!assigned.ok()) return within(options.beacon.value_or(options.proof), std::move(assigned).error());
-  protocol::Assignment assignment = *assigned;
-  const protocol::Assignment& theirs = shards.front().assignment;
-  if (theirs.draw == manifest::Draw::kChosen) {
-    assignment.draw = manifest::Draw::kChosen;
-    assignment.beacon.reset();
-    assignment.beacon_value = Digest{};
-    if (beacon) return usage_error("these shards belong to a chosen draw", "leave out --beacon");
-  } else if (!beacon) {
-    return usage_error("these shards belong to the policy's draw", "give --beacon as well");
-  }
-  if (theirs.verifier != assignment.verifier) {
-    return unauthorised(fmt::format("the shards were made for key {}, {} is key {}", theirs.verifier.brief(),
-                                    options.key.path, assignment.verifier.brief()));
-  }
-  if (theirs != assignment || shards.front().dataset != task.body.dataset.digest)
-    return malformed("the shards do not belong to this task, proof and beacon");
-  return publish(task.body, assignment, proof, std::move(rows), key, std::move(files));
 }
 
 }  // namespace dgx::jobs

@@ -94,8 +94,10 @@ Result<Digest> verifier_of(const VerifyOptions& options, const EitherKey* key,
 
 Result<Verification> open_verification(const VerifyOptions& options, const JobContext& context,
                                        const SharedByVerifications& shared) {
-  DGX_TRY(TaskFiles files, open_task(options.task, options.program, context.trust, shared.programs));
-  DGX_TRY(ProofFiles proof, open_proof(options.proof, files.task, context.trust, options.from));
+  const manifest::TrustView trust =
+      shared.trust != nullptr ? manifest::TrustView(*shared.trust) : manifest::TrustView(context.trust);
+  DGX_TRY(TaskFiles files, open_task(options.task, options.program, trust, shared.programs));
+  DGX_TRY(ProofFiles proof, open_proof(options.proof, files.task, trust, options.from));
   std::optional<protocol::DrawSource> source;
   if (options.beacon) {
     DGX_TRY(source, read_draw_source(*options.beacon, proof.proof.id, std::nullopt));

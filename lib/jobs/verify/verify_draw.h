@@ -26,6 +26,7 @@ struct Verification {
 struct SharedByVerifications {
   const EitherKey* key = nullptr;  ///< the verifier's, in place of the options'
   ProgramShelf* programs = nullptr;
+  const manifest::Trust* trust = nullptr;  ///< the identities of --trust
 };
 
 /// Opens and checks all that a verification depends on but data and start states, and draws. The verifier is

@@ -27,22 +27,19 @@ struct ProofFiles {
 /// Reads a statement and checks its signer: kUnauthorised for one whom `trust` does not name.
 template <class T>
 [[nodiscard]] Result<manifest::Signed<T>> read_signed(const std::string& path,
-                                                      const std::optional<std::string>& trust) {
+                                                      const manifest::TrustView& trust) {
   DGX_TRY(auto statement, manifest::read_statement<T>(path));
-  if (trust) {
-    DGX_TRY(const manifest::Trust trusted, manifest::Trust::load(*trust));
-    DGX_CHECK(trusted.check(statement.key_id, path));
-  }
+  DGX_CHECK(trust.check(statement.key_id, path));
   return statement;
 }
 
 /// Reads the beacon or round that draws for the proof of this id. kMalformed for another kind of statement.
 [[nodiscard]] Result<protocol::DrawSource> read_draw_source(const std::string& path, const Digest& proof,
-                                                            const std::optional<std::string>& trust);
+                                                            const manifest::TrustView& trust);
 
 /// Reads the task that `path` stands for (find_task_file), without its program: for jobs that run no step.
 [[nodiscard]] Result<manifest::Signed<manifest::Task>> read_task(const std::string& path,
-                                                                 const std::optional<std::string>& trust);
+                                                                 const manifest::TrustView& trust);
 
 /// Time of the task's longest segment according to the profile in `path`. The profile must be of this task
 /// and signed by `signer`, since it measures the machine that will answer: else kMalformed, kUnauthorised.
@@ -63,7 +60,7 @@ inline constexpr std::string_view kOpenedSample = "sample.h5";
 /// kUnauthorised.
 [[nodiscard]] Result<ProofFiles> open_proof(const std::string& path,
                                             const manifest::Signed<manifest::Task>& task,
-                                            const std::optional<std::string>& trust,
+                                            const manifest::TrustView& trust,
                                             const std::optional<std::string>& from = std::nullopt,
                                             manifest::Ends ends = manifest::Ends::kChecked);
 /// Reads committed states from a file. Errors of manifest::decode_states().

@@ -38,8 +38,7 @@ struct TaskFiles {
 /// (signature, or a submitter whom `trust` does not name).
 [[nodiscard]] Result<TaskFiles> open_task(const std::string& path,
                                           const std::optional<std::string>& program_path,
-                                          const std::optional<std::string>& trust,
-                                          ProgramShelf* shelf = nullptr);
+                                          const manifest::TrustView& trust, ProgramShelf* shelf = nullptr);
 
 /// Reads the task's dataset as a whole, for who needs most of it. kMalformed unless the digest, the number of
 /// samples, their types and their shapes are those the task names.

@@ -11,6 +11,7 @@
 #include "dgx/core/result.h"
 #include "dgx/exec/profile.h"
 #include "dgx/jobs/compute_device.h"
+#include "dgx/jobs/forecast.h"
 
 namespace dgx::jobs {
 
@@ -93,6 +94,18 @@ struct TrainResult {
 /// kInternal if a call that continues a run is interrupted before it has made a step, so that a scheduler
 /// cannot requeue it forever.
 [[nodiscard]] Result<TrainResult> train(const TrainOptions& options, const JobContext& context);
+
+/// The plan of a training, and its cost on the CPU.
+struct TrainPlan {
+  std::int64_t done_steps = 0;  ///< committed by the run that is there
+  std::int64_t steps = 0;       ///< left
+  std::int64_t work = 0;        ///< weighted operations of the steps that are left
+  Needs needs;
+};
+/// Plans train() and runs nothing: needs neither data nor a run. kMalformed for a run of another task; errors
+/// of operations_per_second().
+[[nodiscard]] Result<TrainPlan> plan_training(const TrainOptions& options, const RateSource& rate,
+                                              const JobContext& context);
 
 struct EvaluateOptions {
   std::string task;

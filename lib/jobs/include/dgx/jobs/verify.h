@@ -9,6 +9,7 @@
 #include "dgx/core/job_context.h"
 #include "dgx/core/result.h"
 #include "dgx/jobs/compute_device.h"
+#include "dgx/jobs/forecast.h"
 #include "dgx/jobs/key.h"
 #include "dgx/jobs/verdict_words.h"
 #include "dgx/manifest/verdict.h"
@@ -40,7 +41,7 @@ struct VerifyOptions {
   std::string output;  ///< VERDICT.json, with VERDICT.rows.jsonl next to it; or SHARD.json
 };
 
-/// The plan of a verification: the segments that would be replayed, and their cost.
+/// The plan of a verification: the segments that would be replayed, and their cost on the CPU.
 struct VerifyPlan {
   manifest::Draw draw = manifest::Draw::kPolicy;
   std::vector<std::int64_t> segments;  ///< segments of the whole verification, or of the shard; ascending
@@ -49,9 +50,14 @@ struct VerifyPlan {
   std::int64_t work = 0;         ///< weighted operations
   std::int64_t start_bytes = 0;  ///< size of all start states, uncompressed
   Chances chances;               ///< those of the whole verification
+  /// Steps before these segments, to start states that `from` has not kept; 0 if it names nothing.
+  std::int64_t recomputed_steps = 0;
+  Needs needs;
 };
 /// Draws as verify() or verify_shard() would, and replays nothing: needs neither start states nor data.
-[[nodiscard]] Result<VerifyPlan> plan_verification(const VerifyOptions& options, const JobContext& context);
+/// Errors of operations_per_second().
+[[nodiscard]] Result<VerifyPlan> plan_verification(const VerifyOptions& options, const RateSource& rate,
+                                                   const JobContext& context);
 
 /// A verdict that was signed and written.
 struct VerifyResult {

@@ -55,4 +55,20 @@ struct BatchSummary {
 [[nodiscard]] Result<BatchSummary> verify_batch(const BatchOptions& options, const JobContext& context,
                                                 const std::function<Status(const BatchItem&)>& seen);
 
+/// The plan of a list, or of a shard's part of it, on the CPU.
+struct BatchPlan {
+  std::int64_t proofs = 0;                      ///< bad lines included
+  std::int64_t failed = 0;                      ///< bad lines
+  std::optional<ErrorCode> first_failure = {};  ///< by line
+  std::int64_t work = 0;                        ///< weighted operations
+  Needs needs;
+};
+
+/// Draws as verify_batch() would, and replays nothing: needs neither start states nor data nor a private key,
+/// and makes no folder. `failed` is called for every line that fails. Errors of verify_batch() and of
+/// operations_per_second().
+[[nodiscard]] Result<BatchPlan> plan_batch(const BatchOptions& options, const RateSource& rate,
+                                           const JobContext& context,
+                                           const std::function<Status(const BatchItem&)>& failed);
+
 }  // namespace dgx::jobs

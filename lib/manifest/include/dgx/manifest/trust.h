@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -41,6 +42,21 @@ class Trust {
   bool given_ = false;
   std::map<Digest, std::string> names_;
   std::vector<std::string> passed_over_;
+};
+
+/// The identities for one call: named by the path of `--trust`, if it is given, and loaded when the first
+/// signer is checked; or loaded already, by who checks many. A view: what it is made of outlives it.
+class TrustView {
+ public:
+  TrustView(std::nullopt_t) {}                                         // NOLINT: implicit by design
+  TrustView(const std::optional<std::string>& path) : path_(&path) {}  // NOLINT: as above
+  TrustView(const Trust& loaded) : loaded_(&loaded) {}                 // NOLINT: as above
+  /// As Trust::check(); also errors of Trust::load().
+  [[nodiscard]] Status check(const Digest& key_id, std::string_view what) const;
+
+ private:
+  const std::optional<std::string>* path_ = nullptr;
+  const Trust* loaded_ = nullptr;
 };
 
 }  // namespace dgx::manifest

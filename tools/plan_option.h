@@ -1,0 +1,60 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "dgx/cli/tool.h"
+#include "dgx/jobs/forecast.h"
+
+namespace dgx::tools {
+
+/// --plan, in text or as lines for a job script, and the rate that gives it seconds.
+class PlanOption {
+ public:
+  /// --profile is declared by the program.
+  void declare(cli::Command& command, const std::string& help) {
+    command.optional_value("--plan", "slurm", form_, help);
+    command.option("--rate", "OPS", rate_,
+                   "with --plan: weighted operations a second of the machine, for its seconds");
+    command.only_with({"--rate"}, {"--plan"});
+    command.at_most_one({"--rate", "--profile"});
+  }
+
+  [[nodiscard]] bool given() const { return form_.has_value(); }
+  [[nodiscard]] bool is_slurm() const { return given() && *form_ == "slurm"; }
+  [[nodiscard]] jobs::RateSource rate(const std::optional<std::string>& profile) const {
+    return {rate_, profile};
+  }
+  /// kUsage for another form than slurm, or for that as JSON.
+  [[nodiscard]] Status check(const cli::Out& out) const {
+    if (given() && *form_ && !is_slurm())
+      return usage_error("--plan: '" + **form_ + "' is not slurm",
+                         "without a form, --plan prints text or JSON");
+    if (is_slurm() && out.common().json)
+      return usage_error("--plan=slurm prints lines for a job script, and --json an object",
+                         "leave out one of them");
+    return {};
+  }
+
+  static void print(cli::Out& out, const jobs::Needs& needs) {
+    if (needs.seconds) out.field("seconds", rounded(*needs.seconds));
+    if (needs.longest_seconds) out.field("longest_seconds", rounded(*needs.longest_seconds));
+    out.field("memory_bytes", needs.memory_bytes);
+  }
+  static Result<cli::Verdict> print_slurm(cli::Out& out, const jobs::Needs& needs,
+                                          jobs::Resumes resumes = jobs::Resumes::kNo) {
+    DGX_TRY(const std::string lines, jobs::slurm_lines(needs, out.common().threads, resumes));
+    out.raw(lines);
+    return cli::Verdict::kDone;
+  }
+
+ private:
+  static double rounded(double seconds) {
+    return static_cast<double>(static_cast<std::int64_t>(seconds * 1000)) / 1000;
+  }
+
+  std::optional<std::optional<std::string>> form_;
+  std::optional<double> rate_;
+};
+
+}  // namespace dgx::tools
