@@ -26,6 +26,7 @@ install(DIRECTORY completions/zsh/ DESTINATION ${zsh_folder} COMPONENT programs)
 install(DIRECTORY completions/fish/ DESTINATION share/fish/vendor_completions.d COMPONENT programs)
 install(FILES README.md DESTINATION share/doc/dgx COMPONENT programs)
 install(PROGRAMS examples/audit.sh DESTINATION share/doc/dgx/examples COMPONENT programs)
+install(DIRECTORY examples/slurm DESTINATION share/doc/dgx/examples COMPONENT programs)
 install(DIRECTORY examples/audit DESTINATION share/doc/dgx/examples COMPONENT programs PATTERN __pycache__ EXCLUDE)
 
 if(NOT TARGET dgx_archive)

@@ -146,6 +146,39 @@ def large():
     os.remove("large.h5")
 
 
+def shards():
+    """A proof whose replay takes a minute: by one process, and by 64 shards, each a process of its own."""
+    steps = 64 * 700
+    run("dgx-submit", "--data", "data.h5", "--model", "mlp:784-256-128-10", "--loss", "cross-entropy", *SGD, "--steps", steps, "--checkpoint-every", steps // 64,
+        "--key", "key.pem", "-o", "minute.json")
+    run("dgx-train", "minute.json", "--data", "data.h5", "-o", "minute.run", "-q")
+    run("dgx-prove", "minute.json", "minute.run", "--key", "key.pem", "-o", "minute.proof.json")
+    verify = ["dgx-verify", "minute.json", "minute.proof.json", "--from", "minute.run", "--data", "data.h5", "--all", "--key", "key.pem", "--threads", 1]
+    one = cut = 0.0
+    for part in range(2):  # half of the shards before, half after: a machine's speed changes with its load
+        cut += sum(run(*verify, "--shard", f"{n}/64", "-o", f"minute.{n}.json")[1] for n in range(part, 64, 2))
+        one = one or run(*verify, "-o", "minute.verdict.json")[1]
+    row("one-process-cpu", "s", one)
+    row("64-shards-cpu", "s", cut)
+    row("64-shards-by-one-process", "x", cut / one)
+
+
+def merge():
+    """A thousand shards, each of one short segment."""
+    run("dgx-submit", "--data", "tiny.h5", "--model", "mlp:3072-2-10", "--loss", "cross-entropy", *SGD, "--steps", 1000, "--checkpoint-every", 1, "--key", "key.pem",
+        "-o", "many.json")
+    run("dgx-train", "many.json", "--data", "tiny.h5", "-o", "many.run", "-q")
+    run("dgx-prove", "many.json", "many.run", "--key", "key.pem", "-o", "many.proof.json")
+    names = [f"many.{n}.json" for n in range(1000)]
+    for n, name in enumerate(names):
+        run("dgx-verify", "many.json", "many.proof.json", "--from", "many.run", "--data", "tiny.h5", "--all", "--key", "key.pem", "--threads", 1, "--shard",
+            f"{n}/1000", "-o", name)
+    best = min(run("dgx-verify", "merge", "many.json", "many.proof.json", *names, "--key", "key.pem", "-o", "many.verdict.json", "--force")[1] for _ in range(5))
+    row("merge-1000-shards-cpu", "s", best)
+
+
 batch()
 long_list()
+shards()
 large()
+merge()
