@@ -165,7 +165,7 @@ def shards():
 
 def merge():
     """A thousand shards, each of one short segment."""
-    run("dgx-submit", "--data", "tiny.h5", "--model", "mlp:3072-2-10", "--loss", "cross-entropy", *SGD, "--steps", 1000, "--checkpoint-every", 1, "--key", "key.pem",
+    run("dgx-submit", "--data", "tiny.h5", "--model", "mlp:3072-2-10", "--loss", "cross-entropy", *SGD, "--steps", 2000, "--checkpoint-every", 2, "--key", "key.pem",
         "-o", "many.json")
     run("dgx-train", "many.json", "--data", "tiny.h5", "-o", "many.run", "-q")
     run("dgx-prove", "many.json", "many.run", "--key", "key.pem", "-o", "many.proof.json")

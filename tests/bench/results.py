@@ -92,6 +92,16 @@ def builds():
     return "\n".join(lines) + "\n"
 
 
+def batches():
+    """Many proofs in one call, run.sh batch: batches.json next to the runs."""
+    lines = []
+    for each in json.loads((BENCH / "results" / "batches.json").read_text()):
+        lines += ["## Many proofs in one call", "", f"{each['machine']}, commit {each['commit']}, {each['date']}. {each['about']}", "",
+                  "| what | measured | aimed at |", "| --- | --- | --- |"]
+        lines += [f"| {row['what']} | {row['measured']} | {row['aim']} |" for row in each["rows"]]
+    return "\n".join(lines) + "\n"
+
+
 def sentence(runs):
     """README's: the slowest and the fastest row of the newest run of each machine."""
     every = [(row["ratio"], run.machine["machine"].split(",", 2), row) for run in runs for row in run.steps() if row["ratio"] is not None]
@@ -115,7 +125,7 @@ def main():
     parser.add_argument("--accept", action="store_true")
     accept = parser.parse_args().accept
     runs = sorted((Run(path) for path in (BENCH / "results").glob("*.jsonl")), key=lambda run: (run.machine["date"], run.name), reverse=True)
-    wanted = {BENCH / "RESULTS.md": HEAD + "\n" + "\n".join(section(run) for run in runs) + "\n" + builds(), README: readme_with(README.read_text(), runs)}
+    wanted = {BENCH / "RESULTS.md": HEAD + "\n" + "\n".join(section(run) for run in runs) + "\n" + batches() + "\n" + builds(), README: readme_with(README.read_text(), runs)}
     stale = [path for path, text in wanted.items() if not path.exists() or path.read_text() != text]
     for path in stale:
         if accept:

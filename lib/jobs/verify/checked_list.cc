@@ -93,7 +93,8 @@ Result<Ready> CheckedList::open(std::size_t place) const {
       return usage_error("names no start states", "--from names those of all lines");
     if (out.options.data.empty()) return usage_error("names no dataset", "--data names that of all lines");
   }
-  DGX_TRY(Verification opened, open_verification(out.options, *context_, {&key_, programs_.get(), &trust_}));
+  DGX_TRY(Verification opened,
+          open_verification(out.options, *context_, {&key_, programs_.get(), tasks_.get(), &trust_}));
   DGX_TRY(out.work, protocol::replay_work(opened.files.body(), opened.proof.segments, opened.drawn));
   out.options.output = verdict_path(options_->output, opened.proof.proof.id);
   out.verification = std::make_shared<const Verification>(std::move(opened));

@@ -61,7 +61,11 @@ class CheckedList {
   };
 
   CheckedList(const BatchOptions& options, const JobContext& context, VerifyNeeds needs)
-      : options_(&options), context_(&context), needs_(needs), programs_(std::make_unique<ProgramShelf>()) {}
+      : options_(&options),
+        context_(&context),
+        needs_(needs),
+        programs_(std::make_unique<ProgramShelf>()),
+        tasks_(std::make_unique<TaskShelf>()) {}
   [[nodiscard]] Result<Ready> open(std::size_t place) const;
   void add(const ListedProof& listed, Result<Ready> ready);
 
@@ -69,6 +73,7 @@ class CheckedList {
   const JobContext* context_;
   VerifyNeeds needs_;
   std::unique_ptr<ProgramShelf> programs_;
+  std::unique_ptr<TaskShelf> tasks_;
   std::optional<ShardName> shard_;
   EitherKey key_;
   manifest::Trust trust_;

@@ -90,13 +90,34 @@ Result<Digest> verifier_of(const VerifyOptions& options, const EitherKey* key,
   return usage_error("one of --key and --beacon is required, to say who verifies");
 }
 
+/// Opens the task, or takes it from the shelf.
+Result<TaskFiles> open_shared_task(const VerifyOptions& options, const manifest::TrustView& trust,
+                                   const SharedByVerifications& shared) {
+  if (shared.tasks == nullptr) return open_task(options.task, options.program, trust, shared.programs);
+  if (const auto found = shared.tasks->find(options)) return *found;
+  DGX_TRY(TaskFiles files, open_task(options.task, options.program, trust, shared.programs));
+  shared.tasks->add(options, std::make_shared<const TaskFiles>(files));
+  return files;
+}
+
 }  // namespace
+
+std::shared_ptr<const TaskFiles> TaskShelf::find(const VerifyOptions& options) const {
+  const std::scoped_lock lock(using_);
+  const auto found = tasks_.find({options.task, options.program});
+  return found == tasks_.end() ? nullptr : found->second;
+}
+
+void TaskShelf::add(const VerifyOptions& options, std::shared_ptr<const TaskFiles> files) {
+  const std::scoped_lock lock(using_);
+  tasks_.emplace(std::pair(options.task, options.program), std::move(files));
+}
 
 Result<Verification> open_verification(const VerifyOptions& options, const JobContext& context,
                                        const SharedByVerifications& shared) {
   const manifest::TrustView trust =
       shared.trust != nullptr ? manifest::TrustView(*shared.trust) : manifest::TrustView(context.trust);
-  DGX_TRY(TaskFiles files, open_task(options.task, options.program, trust, shared.programs));
+  DGX_TRY(TaskFiles files, open_shared_task(options, trust, shared));
   DGX_TRY(ProofFiles proof, open_proof(options.proof, files.task, trust, options.from));
   std::optional<protocol::DrawSource> source;
   if (options.beacon) {

@@ -1,7 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
 #include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "dgx/jobs/proof_files.h"
@@ -22,10 +27,24 @@ struct Verification {
   std::vector<std::int64_t> drawn;  ///< segments of the whole verification, ascending
 };
 
+/// Tasks that were opened, for who verifies many proofs of one task: its statement and program are checked
+/// once. May be shared by threads.
+class TaskShelf {
+ public:
+  /// The task that was opened by that path and program; nullptr if none was.
+  [[nodiscard]] std::shared_ptr<const TaskFiles> find(const VerifyOptions& options) const;
+  void add(const VerifyOptions& options, std::shared_ptr<const TaskFiles> files);
+
+ private:
+  mutable std::mutex using_;
+  std::map<std::pair<std::string, std::optional<std::string>>, std::shared_ptr<const TaskFiles>> tasks_;
+};
+
 /// The belongings of one process that its verifications share: null for what each has to find for itself.
 struct SharedByVerifications {
   const EitherKey* key = nullptr;  ///< the verifier's, in place of the options'
   ProgramShelf* programs = nullptr;
+  TaskShelf* tasks = nullptr;
   const manifest::Trust* trust = nullptr;  ///< the identities of --trust
 };
 
