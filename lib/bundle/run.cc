@@ -167,6 +167,21 @@ Result<Constants> constants_of_run(const std::string& folder, const RunIndex& in
   return digest ? stated_constants(folder, *digest) : Constants{};
 }
 
+/// kMalformed if the first checkpoint leaves out other constant entries than the last: those of one of them
+/// are another run's.
+Status check_constants(const std::string& folder, const RunIndex& index) {
+  const std::string first = checkpoint_path(folder, index.checkpoints.front()),
+                    last = checkpoint_path(folder, index.checkpoints.back());
+  if (!exists(first) || !exists(last)) return {};
+  DGX_TRY(const std::optional<Digest> at_first, stated_constant(first));
+  DGX_TRY(const std::optional<Digest> at_last, stated_constant(last));
+  if (at_first == at_last) return {};
+  const auto name = [](const std::optional<Digest>& digest) { return digest ? digest->brief() : "none"; };
+  return malformed(fmt::format("{}: has the constant entries {}, the run's first checkpoint {}", last,
+                               name(at_last), name(at_first)),
+                   "a file of this folder is another run's: bring it back from another copy of the run");
+}
+
 Result<FileLock> lock(const std::string& folder, const LockWait& wait) {
   return FileLock::acquire_file(folder + "/.lock", wait);
 }
@@ -293,6 +308,7 @@ Result<RunWriter> RunWriter::open(const std::string& folder, const RunHeader& he
   DGX_TRY(RunIndex index, read_index(folder));
   DGX_CHECK(compare_headers(folder, index.header, header));
   DGX_CHECK(check_names(folder, index));
+  DGX_CHECK(check_constants(folder, index));
   DGX_TRY(Constants constants, constants_of_run(folder, index));
   DGX_CHECK(remove_strays(folder, index));
   return RunWriter(std::make_unique<Impl>(

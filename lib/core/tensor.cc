@@ -4,6 +4,8 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <new>
 
@@ -12,7 +14,7 @@
 namespace dgx {
 namespace {
 
-constexpr std::align_val_t kAlignment{64};
+constexpr std::size_t kAlignment = 64;
 constexpr std::size_t kHugePage = std::size_t{1} << 21U;
 constexpr std::int64_t kMaxCount = std::int64_t{1} << 53;
 
@@ -27,10 +29,18 @@ void prefer_huge_pages(std::uint8_t* data, std::size_t size_bytes) {
 #endif
 }
 
-/// Allocates aligned memory. Never null, so that empty tensors need no special case.
-std::uint8_t* allocate(std::size_t size_bytes) {
-  auto* const data =
-      static_cast<std::uint8_t*>(::operator new(std::max<std::size_t>(size_bytes, 1), kAlignment));
+enum class Content { kAny, kZeros };
+
+/// Allocates aligned memory; free() finds its begin in front of it. Never null, so that empty tensors need no
+/// special case. Of a large tensor of zeros no page is there before somebody touches it.
+std::uint8_t* allocate(std::size_t size_bytes, Content content) {
+  constexpr std::size_t kBefore = kAlignment + sizeof(void*);
+  const std::size_t whole = size_bytes + kBefore;
+  void* const begin = content == Content::kZeros ? std::calloc(whole, 1) : std::malloc(whole);
+  if (begin == nullptr || whole < size_bytes) throw std::bad_alloc();
+  const auto address = (reinterpret_cast<std::uintptr_t>(begin) + kBefore) / kAlignment * kAlignment;
+  auto* const data = reinterpret_cast<std::uint8_t*>(address);
+  std::memcpy(data - sizeof(begin), &begin, sizeof(begin));
   prefer_huge_pages(data, size_bytes);
   return data;
 }
@@ -97,18 +107,23 @@ Result<std::int64_t> element_count(const Shape& shape) {
 
 std::string to_string(const Shape& shape) { return fmt::format("[{}]", fmt::join(shape, ",")); }
 
-void Tensor::Free::operator()(std::uint8_t* data) const { ::operator delete(data, kAlignment); }
+void Tensor::Free::operator()(std::uint8_t* data) const {
+  void* begin = nullptr;
+  std::memcpy(&begin, data - sizeof(begin), sizeof(begin));
+  std::free(begin);
+}
 
 Tensor::Tensor(DType dtype, Shape shape)
     : dtype_(dtype),
       shape_(std::move(shape)),
       size_bytes_(size_bytes_of(dtype_, shape_)),
-      data_(allocate(size_bytes_)) {
-  std::memset(data_.get(), 0, size_bytes_);
-}
+      data_(allocate(size_bytes_, Content::kZeros)) {}
 
 Tensor::Tensor(const TensorView& view)
-    : dtype_(view.dtype), shape_(view.shape), size_bytes_(view.bytes.size()), data_(allocate(size_bytes_)) {
+    : dtype_(view.dtype),
+      shape_(view.shape),
+      size_bytes_(view.bytes.size()),
+      data_(allocate(size_bytes_, Content::kAny)) {
   // A default-constructed tensor has no bytes at all, and may be copied.
   assert(view.bytes.empty() || view.bytes.size() == size_bytes_of(dtype_, shape_));
   if (!view.bytes.empty()) std::memcpy(data_.get(), view.bytes.data(), size_bytes_);

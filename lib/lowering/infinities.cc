@@ -23,13 +23,13 @@ float stand_in_for_infinity(const Tensor& tensor) {
   return candidate;
 }
 
-Tensor without_infinities(const Tensor& tensor) {
+Tensor without_infinities(Tensor tensor) {
+  if (!has_infinity(tensor)) return tensor;
   const float stand_in = stand_in_for_infinity(tensor);
-  Tensor result = tensor;
-  for (float& number : result.as<float>()) {
+  for (float& number : tensor.as<float>()) {
     if (std::isinf(number)) number = std::copysign(stand_in, number);
   }
-  return result;
+  return tensor;
 }
 
 TensorForm with_infinities(Builder& builder, const std::string& provenance, const TensorForm& stored,

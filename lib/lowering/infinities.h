@@ -19,7 +19,7 @@ namespace dgx::lowering {
 [[nodiscard]] float stand_in_for_infinity(const Tensor& tensor);
 
 /// The tensor with stand-ins in place of infinities.
-[[nodiscard]] Tensor without_infinities(const Tensor& tensor);
+[[nodiscard]] Tensor without_infinities(Tensor tensor);
 
 /// The stored tensor with its infinities put back.
 [[nodiscard]] TensorForm with_infinities(Builder& builder, const std::string& provenance,

@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <set>
+#include <string_view>
+#include <utility>
 
 #include "dgx/program/check.h"
 #include "dgx/program/line.h"
@@ -118,23 +121,30 @@ bool have_same_numbers(const AtenSource& a, const AtenSource& b) {
          std::ranges::equal(a.value.bytes(), b.value.bytes());
 }
 
+/// The number that stands for the source's infinities; nullopt if it has none.
+std::optional<float> infinity_of(const AtenSource& source) {
+  if (!source.has_numbers()) return source.infinity;
+  return has_infinity(source.value) ? std::optional(stand_in_for_infinity(source.value)) : std::nullopt;
+}
+
 Result<TensorForm> source_form(LoweringState& state, const AtenSource& source) {
   const Tensor& tensor = source.value;
-  const AtenTensor& captured = state.graph.tensors[static_cast<std::size_t>(source.tensor)];
-  if (captured.dtype != tensor.dtype() || captured.shape != tensor.shape())
+  const AtenTensor& form = state.graph.form(source);
+  if (*element_count(form.shape) == 0) return usage_error("model: " + source.name + " has no elements");
+  if (source.has_numbers() && (form.dtype != tensor.dtype() || form.shape != tensor.shape()))
     return internal_error("capture: " + source.name + " does not have its tensor's type and shape");
-  if (tensor.count() == 0) return usage_error("model: " + source.name + " has no elements");
   if (has_nan(tensor)) return usage_error("model: " + source.name + " holds a NaN");
   if (!is_entry(source)) {
     return tensor.count() == 1 ? splat_form(tensor.dtype(), tensor.shape(), number_at(tensor, 0))
                                : inline_constant(state.builder, tensor);
   }
-  const ValueIndex value = state.builder.state("model/" + source.name, tensor.dtype(), tensor.shape());
-  const TensorForm entry = value_form(value, tensor.dtype(), tensor.shape());
-  if (!has_infinity(tensor)) return entry;
+  const ValueIndex value = state.builder.state("model/" + source.name, form.dtype, form.shape);
+  const TensorForm entry = value_form(value, form.dtype, form.shape);
+  const std::optional<float> infinity = infinity_of(source);
+  if (!infinity) return entry;
   if (changes(state.graph, source))
     return usage_error("model: " + source.name + " holds an infinity and changes in training");
-  return with_infinities(state.builder, source.name, entry, stand_in_for_infinity(tensor));
+  return with_infinities(state.builder, source.name, entry, *infinity);
 }
 
 /// A field of the batch as it is stored; nullopt if the dataset does not have it.
@@ -409,7 +419,13 @@ Result<Program> lower_evaluation(const CapturedGraph& graph, const TrainingRecip
   return checked(merge_maps(builder.finish(outputs), outputs.size()), ProgramRole::kEvaluation);
 }
 
-Status match_literals(const CapturedGraph& training, CapturedGraph& evaluation) {
+Status match_sources(const CapturedGraph& training, CapturedGraph& evaluation) {
+  std::map<std::pair<AtenSource::Kind, std::string_view>, const AtenSource*> named;
+  for (const AtenSource& source : training.sources) named[{source.kind, source.name}] = &source;
+  for (AtenSource& source : evaluation.sources) {
+    const auto same = named.find({source.kind, source.name});
+    if (!source.has_numbers() && same != named.end()) source.infinity = infinity_of(*same->second);
+  }
   std::set<const AtenSource*> taken;
   for (AtenSource& source : evaluation.sources) {
     if (source.kind != AtenSource::Kind::kConstant || !is_entry(source)) continue;

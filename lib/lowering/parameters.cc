@@ -10,9 +10,9 @@
 namespace dgx::lowering {
 namespace {
 
-bool means(const std::string& pattern, const AtenSource& source) {
+bool means(const std::string& pattern, const CapturedGraph& graph, const AtenSource& source) {
   return source.kind == AtenSource::Kind::kParameter &&
-         program::matches(pattern, source.name, source.value.shape().size());
+         program::matches(pattern, source.name, graph.form(source).shape.size());
 }
 
 /// The error of a pattern that means no parameter.
@@ -28,7 +28,7 @@ Error no_match(const CapturedGraph& graph, const char* option, const std::string
 Status freeze(const CapturedGraph& graph, const std::string& pattern, Treatment& out) {
   bool found = false;
   for (std::size_t n = 0; n < graph.sources.size(); ++n) {
-    if (!means(pattern, graph.sources[n])) continue;
+    if (!means(pattern, graph, graph.sources[n])) continue;
     found = true;
     if (n < out.gradients.size()) out.gradients[n].reset();
   }
@@ -39,7 +39,7 @@ Status freeze(const CapturedGraph& graph, const std::string& pattern, Treatment&
 Status group(const CapturedGraph& graph, const std::string& pattern, std::size_t number, Treatment& out) {
   bool found = false, taken = false;
   for (std::size_t n = 0; n < graph.sources.size(); ++n) {
-    if (!means(pattern, graph.sources[n])) continue;
+    if (!means(pattern, graph, graph.sources[n])) continue;
     found = true;
     if (out.groups[n] != 0 || n >= out.gradients.size() || !out.gradients[n]) continue;
     out.groups[n] = number;

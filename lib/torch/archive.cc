@@ -1,6 +1,7 @@
 #include "archive.h"
 
 #include <ATen/ATen.h>
+#include <ATen/EmptyTensor.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -207,6 +208,10 @@ Result<Archive> Archive::open(const std::string& path, const std::string& progra
   return out;
 }
 
+std::int64_t Stored::count() const { return c10::multiply_integers(sizes); }
+
+bool Stored::is_dense() const { return at::detail::empty_strided_meta(sizes, strides, type).is_contiguous(); }
+
 bool Stored::is_tied_to(const Stored& other) const {
   return std::tie(member, type, sizes, strides, offset) ==
          std::tie(other.member, other.type, other.sizes, other.strides, other.offset);
@@ -260,6 +265,20 @@ Result<at::Tensor> Archive::read(const Stored& place) const {
   last_ = is_part ? Last{place.member, bytes} : Last();
   const at::Tensor out = at::as_strided(bytes.view(place.type), place.sizes, place.strides, place.offset);
   return out.is_contiguous() && !is_part ? out : out.clone(at::MemoryFormat::Contiguous);
+}
+
+Result<Tensor> Archive::read_numbers(const Stored& place) const {
+  const DType dtype = dtype_of(place.type).value_or(DType::kF32);
+  const ZipFile::Member& member = *find_member(place.member);
+  const std::uint64_t bytes = static_cast<std::uint64_t>(place.count()) * size_of(dtype);
+  if (!place.is_dense() || bytes != member.bytes || c10::elementSize(place.type) != size_of(dtype)) {
+    DGX_TRY(const at::Tensor numbers, read(place));
+    return numbers_of(numbers);
+  }
+  Tensor out(dtype, place.sizes);
+  if (Status read = zip_.read(member, out.bytes().data()); !read.ok())
+    return within(printable(place.member), std::move(read).error());
+  return out;
 }
 
 }  // namespace dgx::torch_bridge

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "dgx/core/result.h"
+#include "dgx/core/tensor.h"
 #include "dgx/lowering/exported.h"
 #include "zip_file.h"
 
@@ -48,6 +49,10 @@ class Archive {
     std::int64_t end = 0;  ///< of the elements that it spans; 0 if it has none
     bool requires_grad = false;
 
+    /// The number of its elements.
+    [[nodiscard]] std::int64_t count() const;
+    /// True if its numbers lie row by row and without gaps.
+    [[nodiscard]] bool is_dense() const;
     /// True if both are the same numbers in the same form.
     [[nodiscard]] bool is_tied_to(const Stored& other) const;
     /// True if both have a byte in common.
@@ -62,6 +67,9 @@ class Archive {
   [[nodiscard]] Result<Stored> find(const lowering::ExportedInput& input) const;
   /// The numbers there: a tensor of its own, dense. Those of one member are best read one after the other.
   [[nodiscard]] Result<at::Tensor> read(const Stored& place) const;
+  /// The same in the type that a program has for them (numbers_of()), which must have one; with one copy of
+  /// them in memory if the tensor is the whole member.
+  [[nodiscard]] Result<Tensor> read_numbers(const Stored& place) const;
 
  private:
   explicit Archive(ZipFile zip) : zip_(std::move(zip)) {}

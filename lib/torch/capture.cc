@@ -9,8 +9,10 @@
 #include <torch/version.h>
 
 #include <algorithm>
+#include <map>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -18,6 +20,7 @@
 #include "dgx/lowering/aten.h"
 #include "exported.h"
 #include "models.h"
+#include "numberless.h"
 #include "recorder.h"
 
 namespace dgx::torch_bridge {
@@ -74,9 +77,9 @@ std::vector<at::Tensor> define_inputs(const CaptureRequest& request, const Model
   std::vector<at::Tensor> inputs;
   for (const TakenField& taken : model.inputs) {
     const lowering::BatchField& field = request.fields[taken.field];
-    inputs.push_back(
-        functionalization::to_functional_tensor(at::zeros(field.shape, at::TensorOptions(taken.type))));
-    graph.inputs.push_back({field.name, recorder.define(unwrapped(inputs.back()))});
+    inputs.push_back(functionalization::to_functional_tensor(zeros(field.shape, taken.type)));
+    graph.inputs.push_back(
+        {field.name, recorder.define(unwrapped(inputs.back()), Recorder::Numbers::kThere)});
   }
   return inputs;
 }
@@ -101,10 +104,19 @@ std::vector<TensorId> define_sources(const Model& model, Recorder& recorder) {
   return ids;
 }
 
-at::Tensor plain_ones(at::IntArrayRef shape) {
-  const c10::impl::ExcludeDispatchKeyGuard exclude(
-      c10::DispatchKeySet({c10::DispatchKey::Fake, c10::DispatchKey::Functionalize}));
-  return at::ones(shape);
+/// Reads the numbers of parameters and buffers in the model's order, and lets those that it holds go.
+Status read_numbers(Model& model, CapturedGraph& graph) {
+  std::map<std::pair<AtenSource::Kind, std::string>, AtenSource*> sources;
+  for (AtenSource& source : graph.sources) sources[{source.kind, source.name}] = &source;
+  const auto read = [&](AtenSource::Kind kind, std::vector<NamedTensor>& list) -> Status {
+    for (NamedTensor& each : list) {
+      DGX_TRY(sources.at({kind, each.name})->value, each.numbers());
+      each.numbers = nullptr;
+    }
+    return {};
+  };
+  DGX_CHECK(read(AtenSource::Kind::kParameter, model.parameters));
+  return read(AtenSource::Kind::kBuffer, model.buffers);
 }
 
 Status run_backward(const CaptureRequest& request, const Model& model, const at::Tensor& output,
@@ -117,8 +129,9 @@ Status run_backward(const CaptureRequest& request, const Model& model, const at:
     return usage_error(
         fmt::format("{}: the output of forward() depends on no trainable parameter", request.model));
   }
-  const at::Tensor output_gradient = functionalization::to_functional_tensor(plain_ones(output.sizes()));
-  graph.output_gradient = recorder.define(unwrapped(output_gradient));
+  const at::Tensor output_gradient =
+      functionalization::to_functional_tensor(zeros(output.sizes(), at::kFloat));
+  graph.output_gradient = recorder.define(unwrapped(output_gradient), Recorder::Numbers::kMissing);
   std::vector<at::Tensor> trained;
   for (const NamedTensor& p : model.parameters) {
     if (p.tensor.requires_grad()) trained.push_back(p.tensor);
@@ -196,16 +209,22 @@ std::string message_of(const std::exception& thrown) {
   return gist(error ? error->what_without_backtrace() : thrown.what());
 }
 
-Result<CapturedGraph> capture_model(const CaptureRequest& request, const Model& model) {
+Result<CapturedGraph> capture_model(const CaptureRequest& request, Model& model) {
   const PlainKernels plain;
   Recorder recorder;
+  const auto fault = [&] { return internal_error(request.model + ": " + recorder.fault()); };
   try {
-    return run_pass(request, model, recorder);
+    DGX_TRY(CapturedGraph graph, run_pass(request, model, recorder));
+    const Status read = request.training ? read_numbers(model, graph) : Status();
+    if (!read.ok()) return within(request.model, read.error());
+    return graph;
   } catch (const Refusal&) {
+    if (!recorder.fault().empty()) return fault();
     if (!recorder.refusal().empty())
       return usage_error(request.model + ": " + recorder.refusal(), recorder.hint());
     return usage_error(request.model + ": the model runs in more than one thread and cannot be captured");
   } catch (const std::exception& thrown) {
+    if (!recorder.fault().empty()) return fault();
     if (!recorder.refusal().empty())
       return usage_error(request.model + ": " + recorder.refusal(), recorder.hint());
     return malformed(fmt::format("{}: forward() of input {} failed: {}", request.model,
@@ -215,7 +234,7 @@ Result<CapturedGraph> capture_model(const CaptureRequest& request, const Model& 
 
 Result<CapturedGraph> load_and_capture(const CaptureRequest& request) {
   try {
-    DGX_TRY(const Model model, load_model(request));
+    DGX_TRY(Model model, load_model(request));
     return capture_model(request, model);
   } catch (const std::exception& thrown) {
     return malformed(

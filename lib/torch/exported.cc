@@ -13,6 +13,7 @@
 #include "dgx/core/text.h"
 #include "graph_calls.h"
 #include "graph_run.h"
+#include "numberless.h"
 #include "recorder.h"
 #include "sources.h"
 
@@ -96,13 +97,24 @@ struct Loaded {
   std::string output;                                         ///< the name of the result that counts
 };
 
+/// The tensor that a pass has for a source: zeros, unless its numbers may be read or become a literal, or are
+/// small integers, which others may have for indices.
+Result<at::Tensor> for_pass(const Archive& archive, const Source& source) {
+  const Archive::Stored& place = source.place;
+  at::Tensor out = zeros(place.sizes, place.type);
+  const bool are_needed = source.input->kind == ExportedInput::Kind::kConstant ||
+                          (!at::isFloatingType(place.type) && !is_untouched(out));
+  return are_needed ? archive.read(place) : out;
+}
+
 /// Adds the sources of a program to `model`; tied weights are one, by their first name.
-Status add_sources(const Archive& archive, const CaptureRequest& request, Model& model, Loaded& loaded) {
+Status add_sources(const std::shared_ptr<const Archive>& archive, const CaptureRequest& request, Model& model,
+                   Loaded& loaded) {
   using Kind = ExportedInput::Kind;
-  for (const ExportedInput& input : archive.program().inputs) {
+  for (const ExportedInput& input : archive->program().inputs) {
     if (input.kind == Kind::kFixed) loaded.names.set(input.name, loaded.names.value(input.fixed, nullptr));
   }
-  DGX_TRY(const auto sources, sources_of(archive));
+  DGX_TRY(const auto sources, sources_of(*archive));
   std::vector<at::Tensor> tensors;
   std::int64_t repeated_bytes = 0;
   for (const Source& source : sources) {
@@ -111,12 +123,14 @@ Status add_sources(const Archive& archive, const CaptureRequest& request, Model&
       tensors.push_back(tensors[source.first]);
       model.tied.push_back({input.title, sources[source.first].input->title});
     } else {
-      DGX_TRY(const at::Tensor numbers, archive.read(source.place));
-      if (numbers.numel() > source.place.end) repeated_bytes += static_cast<std::int64_t>(numbers.nbytes());
+      const Archive::Stored& place = source.place;
+      if (place.count() > place.end)
+        repeated_bytes += place.count() * static_cast<std::int64_t>(c10::elementSize(place.type));
       if (repeated_bytes > Archive::kMaxRepeatedBytes)
         return malformed(
             fmt::format("{}: with this tensor, numbers are repeated to {} bytes, at most {} are made",
                         printable(input.title), repeated_bytes, Archive::kMaxRepeatedBytes));
+      DGX_TRY(const at::Tensor numbers, for_pass(*archive, source));
       const bool is_parameter = input.kind == Kind::kParameter;
       // In evaluation all float parameters count as trained (models.cc, ModuleWrapper).
       const bool trained =
@@ -126,9 +140,9 @@ Status add_sources(const Archive& archive, const CaptureRequest& request, Model&
       if (input.kind == Kind::kConstant) {
         loaded.constants.emplace_back(input.title, wrapped);
       } else {
-        (is_parameter ? model.parameters : model.buffers).push_back({input.title, wrapped, [wrapped] {
-                                                                       return wrapped;
-                                                                     }});
+        (is_parameter ? model.parameters : model.buffers)
+            .push_back({input.title, wrapped, [wrapped] { return wrapped; },
+                        [archive, place] { return archive->read_numbers(place); }});
       }
     }
     loaded.names.set(input.name, tensors.back());
@@ -209,8 +223,9 @@ std::string warning_of(const std::string& path, const ExportedGraph& graph) {
 }
 
 Result<Model> load(const CaptureRequest& request) {
-  DGX_TRY(const Archive archive, Archive::open(request.model, request.program));
-  const ExportedProgram& program = archive.program();
+  DGX_TRY(Archive opened, Archive::open(request.model, request.program));
+  const auto archive = std::make_shared<const Archive>(std::move(opened));
+  const ExportedProgram& program = archive->program();
   DGX_CHECK(check_graph(program.graph));
   if (!request.training) {
     if (const ExportedNode* const node = find_training_call(program.graph)) {

@@ -20,6 +20,8 @@
 
 #include "archive.h"
 #include "exported.h"
+#include "numberless.h"
+#include "recorder.h"
 #include "rewrites.h"
 #include "script_ends.h"
 #include "vetting.h"
@@ -59,8 +61,8 @@ Result<Model> make_mlp(const program::MlpSpec& spec, const lowering::CaptureRequ
   for (std::size_t layer = 0; layer + 1 < widths.size(); ++layer) {
     // Numbered like an nn.Sequential of Linear, activation, Linear, …
     const std::string prefix = std::to_string(2 * layer);
-    add_fixed(model.parameters, prefix + ".weight", at::zeros({widths[layer + 1], widths[layer]}));
-    add_fixed(model.parameters, prefix + ".bias", at::zeros({widths[layer + 1]}));
+    add_zeros(model.parameters, prefix + ".weight", {widths[layer + 1], widths[layer]});
+    add_zeros(model.parameters, prefix + ".bias", {widths[layer + 1]});
   }
   model.forward = [parameters = model.parameters, width = widths.front(),
                    activation = spec.activation](const std::vector<at::Tensor>& inputs) {
@@ -127,10 +129,11 @@ class ModuleWrapper {
     const Place place = place_of(tensor);
     auto found = wrapped_.find(place);
     if (found == wrapped_.end() || tensor.numel() == 0) {
-      const at::Tensor wrapper = functional(tensor).set_requires_grad(trained);
+      const at::Tensor wrapper = functional(stand_in_for(tensor)).set_requires_grad(trained);
       found = wrapped_.insert_or_assign(place, Wrapped{path + slot.name, wrapper}).first;
-      list.push_back(
-          {path + slot.name, wrapper, [module, name = slot.name] { return module.attr(name).toTensor(); }});
+      list.push_back({path + slot.name, wrapper,
+                      [module, name = slot.name] { return module.attr(name).toTensor(); },
+                      [tensor] { return numbers_of(tensor); }});
     } else {
       model_.tied.push_back({path + slot.name, found->second.name});
     }
@@ -250,9 +253,10 @@ at::Tensor functional(const at::Tensor& tensor) {
   return at::functionalization::impl::to_functional_tensor(tensor.detach());
 }
 
-at::Tensor add_fixed(std::vector<NamedTensor>& list, std::string name, const at::Tensor& value) {
-  const at::Tensor tensor = functional(value);
-  list.push_back({std::move(name), tensor, [tensor] { return tensor; }});
+at::Tensor add_zeros(std::vector<NamedTensor>& list, std::string name, at::IntArrayRef sizes) {
+  const at::Tensor tensor = functional(zeros(sizes, at::kFloat));
+  list.push_back({std::move(name), tensor, [tensor] { return tensor; },
+                  [shape = sizes.vec()] { return Tensor(DType::kF32, shape); }});
   return tensor;
 }
 

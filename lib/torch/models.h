@@ -14,8 +14,9 @@ namespace dgx::torch_bridge {
 
 struct NamedTensor {
   std::string name;
-  at::Tensor tensor;                ///< wrapped for functionalisation, as it was before the pass
-  std::function<at::Tensor()> now;  ///< what the module holds under that name at this moment
+  at::Tensor tensor;                        ///< wrapped for functionalisation, as it was before the pass
+  std::function<at::Tensor()> now;          ///< what the module holds under that name at this moment
+  std::function<Result<Tensor>()> numbers;  ///< reads them; called at most once, after the pass
 };
 
 /// A tensor that forward() takes: a field of the batch in some type.
@@ -24,7 +25,8 @@ struct TakenField {
   at::ScalarType type = at::kFloat;
 };
 
-/// A model ready for a pass under functionalisation, its tensors wrapped in place.
+/// A model ready for a pass under functionalisation, its tensors wrapped in place. The large ones have forms
+/// and no numbers (numberless.h): a pass does not need them.
 struct Model {
   std::vector<NamedTensor> parameters;
   std::vector<NamedTensor> buffers;
@@ -43,8 +45,8 @@ struct Model {
 
 /// `tensor` wrapped for functionalisation.
 [[nodiscard]] at::Tensor functional(const at::Tensor& tensor);
-/// Adds a tensor that only a pass under functionalisation changes; returns it wrapped.
-at::Tensor add_fixed(std::vector<NamedTensor>& list, std::string name, const at::Tensor& value);
+/// Adds a tensor of zeros that only a pass under functionalisation changes; returns it wrapped.
+at::Tensor add_zeros(std::vector<NamedTensor>& list, std::string name, at::IntArrayRef sizes);
 
 /// The shape [channels, side, side] of a square image of `numbers` numbers, if there is one.
 [[nodiscard]] std::optional<Shape> square_images(std::int64_t numbers, std::int64_t channels);

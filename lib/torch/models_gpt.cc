@@ -30,15 +30,15 @@ class Gpt {
  public:
   Gpt(const program::GptSpec& spec, bool training, Model& model) : spec_(spec), training_(training) {
     const std::int64_t width = spec.width;
-    tokens_ = add_fixed(model.parameters, "wte.weight", at::zeros({spec.vocab, width}));
-    positions_ = add_fixed(model.parameters, "wpe.weight", at::zeros({spec.context, width}));
+    tokens_ = add_zeros(model.parameters, "wte.weight", {spec.vocab, width});
+    positions_ = add_zeros(model.parameters, "wpe.weight", {spec.context, width});
     const auto linear = [&](const std::string& name, std::int64_t in, std::int64_t out) {
-      const at::Tensor weight = add_fixed(model.parameters, name + ".weight", at::zeros({out, in}));
-      return Affine{weight, add_fixed(model.parameters, name + ".bias", at::zeros({out}))};
+      const at::Tensor weight = add_zeros(model.parameters, name + ".weight", {out, in});
+      return Affine{weight, add_zeros(model.parameters, name + ".bias", {out})};
     };
     const auto norm = [&](const std::string& name) {
-      const at::Tensor weight = add_fixed(model.parameters, name + ".weight", at::zeros({width}));
-      return Affine{weight, add_fixed(model.parameters, name + ".bias", at::zeros({width}))};
+      const at::Tensor weight = add_zeros(model.parameters, name + ".weight", {width});
+      return Affine{weight, add_zeros(model.parameters, name + ".bias", {width})};
     };
     for (std::int64_t n = 0; n < spec.layers; ++n) {
       const std::string h = fmt::format("h.{}.", n);
@@ -49,8 +49,7 @@ class Gpt {
     }
     norm_ = norm("ln_f");
     if (spec.tied) model.tied.push_back({"lm_head.weight", "wte.weight"});
-    head_ =
-        spec.tied ? tokens_ : add_fixed(model.parameters, "lm_head.weight", at::zeros({spec.vocab, width}));
+    head_ = spec.tied ? tokens_ : add_zeros(model.parameters, "lm_head.weight", {spec.vocab, width});
   }
 
   [[nodiscard]] at::Tensor forward(const at::Tensor& input) const {

@@ -27,12 +27,11 @@ struct Convolution {
               std::int64_t stride_of_it)
       : stride(stride_of_it) {
     const std::string norm = fmt::format("{}bn{}", prefix, number);
-    weight = add_fixed(model.parameters, fmt::format("{}conv{}.weight", prefix, number),
-                       at::zeros({out, in, 3, 3}));
-    scale = add_fixed(model.parameters, norm + ".weight", at::zeros({out}));
-    shift = add_fixed(model.parameters, norm + ".bias", at::zeros({out}));
-    mean = add_fixed(model.buffers, norm + ".running_mean", at::zeros({out}));
-    variance = add_fixed(model.buffers, norm + ".running_var", at::ones({out}));
+    weight = add_zeros(model.parameters, fmt::format("{}conv{}.weight", prefix, number), {out, in, 3, 3});
+    scale = add_zeros(model.parameters, norm + ".weight", {out});
+    shift = add_zeros(model.parameters, norm + ".bias", {out});
+    mean = add_zeros(model.buffers, norm + ".running_mean", {out});
+    variance = add_zeros(model.buffers, norm + ".running_var", {out});
   }
 
   [[nodiscard]] at::Tensor operator()(const at::Tensor& x, bool training) const {
@@ -71,8 +70,8 @@ class ResNet {
         in = out;
       }
     }
-    weight_ = add_fixed(model.parameters, "fc.weight", at::zeros({classes, in}));
-    bias_ = add_fixed(model.parameters, "fc.bias", at::zeros({classes}));
+    weight_ = add_zeros(model.parameters, "fc.weight", {classes, in});
+    bias_ = add_zeros(model.parameters, "fc.bias", {classes});
   }
 
   [[nodiscard]] at::Tensor forward(const at::Tensor& input) const {

@@ -17,6 +17,8 @@
 
 #include "compact.h"
 #include "constant_memory.h"
+#include "numberless.h"
+#include "plain_calls.h"
 
 namespace dgx::torch_bridge {
 namespace {
@@ -29,20 +31,9 @@ using lowering::AtenSource;
 using lowering::AtenTensor;
 using lowering::TensorId;
 
-using IValues = c10::ArrayRef<IValue>;
+using IValues = CallValues;
 
 std::atomic<Recorder*> g_active = nullptr;
-
-/// While alive, sends calls straight to the CPU: not recorded, not functional, no gradients.
-class PlainCalls {
- public:
-  PlainCalls()
-      : guard_(c10::autograd_dispatch_keyset_with_ADInplaceOrView |
-               c10::DispatchKeySet({DispatchKey::Functionalize, DispatchKey::Fake})) {}
-
- private:
-  c10::impl::ExcludeDispatchKeyGuard guard_;
-};
 
 }  // namespace
 
@@ -71,18 +62,6 @@ std::string dtype_name(at::ScalarType type) {
   }
 }
 
-namespace {
-
-std::string memory_format_name(at::MemoryFormat format) {
-  switch (format) {
-    case at::MemoryFormat::Contiguous: return "contiguous";
-    case at::MemoryFormat::Preserve: return "preserve";
-    case at::MemoryFormat::ChannelsLast: return "channels_last";
-    case at::MemoryFormat::ChannelsLast3d: return "channels_last_3d";
-    default: return "other";
-  }
-}
-
 std::optional<DType> dtype_of(at::ScalarType type) {
   switch (type) {
     case at::kFloat: return DType::kF32;
@@ -95,20 +74,32 @@ std::optional<DType> dtype_of(at::ScalarType type) {
   }
 }
 
-AtenTensor describe(const at::Tensor& tensor) {
-  return {dtype_of(tensor.scalar_type()).value_or(DType::kF32), tensor.sizes().vec(),
-          tensor.scalar_type() == at::kBool};
-}
-
-Tensor copy_value(const at::Tensor& tensor) {
-  const AtenTensor description = describe(tensor);
-  if (!dtype_of(tensor.scalar_type())) return Tensor(description.dtype, {});
+Tensor numbers_of(const at::Tensor& tensor) {
+  const auto dtype = dtype_of(tensor.scalar_type());
+  if (!dtype) return {DType::kF32, {}};
   const PlainCalls plain;
   at::Tensor rows = tensor.detach().resolve_conj().resolve_neg().contiguous();
   if (rows.scalar_type() == at::kInt) rows = rows.to(at::kLong);
-  Tensor value(description.dtype, description.shape);
+  Tensor value(*dtype, rows.sizes().vec());
   if (value.count() > 0) std::memcpy(value.bytes().data(), rows.const_data_ptr(), value.bytes().size());
   return value;
+}
+
+namespace {
+
+std::string memory_format_name(at::MemoryFormat format) {
+  switch (format) {
+    case at::MemoryFormat::Contiguous: return "contiguous";
+    case at::MemoryFormat::Preserve: return "preserve";
+    case at::MemoryFormat::ChannelsLast: return "channels_last";
+    case at::MemoryFormat::ChannelsLast3d: return "channels_last_3d";
+    default: return "other";
+  }
+}
+
+AtenTensor describe(const at::Tensor& tensor) {
+  return {dtype_of(tensor.scalar_type()).value_or(DType::kF32), tensor.sizes().vec(),
+          tensor.scalar_type() == at::kBool};
 }
 
 /// The number in a tensor that stands for a host scalar: a wrapped number, or a lone float64 (libtorch
@@ -123,27 +114,6 @@ std::optional<AtenArgument> host_number(const at::Tensor& tensor) {
     case at::kBool: return *static_cast<const bool*>(data);
     default: return std::nullopt;
   }
-}
-
-template <class Visit>
-void each_tensor(const IValue& value, const Visit& visit) {
-  if (value.isTensor()) {
-    if (value.toTensor().defined()) visit(value.toTensor());
-  } else if (value.isTensorList()) {
-    for (const at::Tensor& tensor : value.toTensorVector()) visit(tensor);
-  } else if (value.isOptionalTensorList()) {
-    for (const auto& tensor : value.toOptionalTensorVector()) {
-      if (tensor && tensor->defined()) visit(*tensor);
-    }
-  }
-}
-
-template <class Test>
-bool any_tensor(IValues values, const Test& test) {
-  bool found = false;
-  for (const IValue& value : values)
-    each_tensor(value, [&](const at::Tensor& tensor) { found = found || test(tensor); });
-  return found;
 }
 
 // Functionalisation runs each call on the meta device too, to learn shapes.
@@ -231,9 +201,9 @@ void record_and_go_on(const c10::OperatorHandle& op, c10::DispatchKeySet keys, t
     const c10::impl::ExcludeDispatchKeyGuard exclude(DispatchKey::Fake);
     op.redispatchBoxed(keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, DispatchKey::Fake), stack);
   };
-  const bool is_constant = recorder && !recorder->gives_varying(op, arguments);
-  is_constant ? recorder->run_constant(op, run) : run();
-  if (recorder) recorder->record(op, arguments, IValues(*stack).slice(below));
+  if (!recorder) return run();
+  const bool is_blank = recorder->give_results(op, arguments, *stack, run);
+  recorder->record(op, arguments, IValues(*stack).slice(below), is_blank);
 }
 
 TORCH_LIBRARY_IMPL(_, Fake, library) {
@@ -283,14 +253,29 @@ bool Recorder::gives_varying(const c10::OperatorHandle& op, IValues arguments) c
          std::any_of(arguments.begin(), arguments.end(), [&](const IValue& v) { return varies(v); });
 }
 
-void Recorder::run_constant(const c10::OperatorHandle& op, const std::function<void()>& call) {
+bool Recorder::give_results(const c10::OperatorHandle& op, IValues arguments, torch::jit::Stack& stack,
+                            const std::function<void()>& run) {
+  if (is_shape_check(arguments)) return run(), false;
+  if (gives_varying(op, arguments)) {
+    const VaryingCall call(op, arguments, [&](const at::Tensor& tensor) { return is_blank(tensor); });
+    VaryingCall::Outcome outcome = call.give_results(stack, run);
+    if (outcome.fault.empty()) return outcome.is_blank;
+    fault_ = fmt::format("{}: {}", place(), outcome.fault);
+    throw Refusal();
+  }
   try {
     const ConstantMemory bounds(constant_bytes_);
-    call();
+    run();
   } catch (const TooManyConstants& thrown) {
     refuse(fmt::format("{} {}", op.schema().name(), thrown.text),
            "register it as a buffer, or make it of the input: x.new_zeros(…), torch.ones_like(x)");
   }
+  return false;
+}
+
+bool Recorder::is_blank(const at::Tensor& tensor) const {
+  const TensorId* const id = find(tensor);
+  return id && known_[static_cast<std::size_t>(*id)].is_blank;
 }
 
 bool Recorder::varies(const IValue& value) const {
@@ -302,28 +287,35 @@ bool Recorder::varies(const IValue& value) const {
   return varies;
 }
 
-TensorId Recorder::number(const at::Tensor& tensor, bool varies) {
+TensorId Recorder::number(const at::Tensor& tensor, bool varies, bool is_blank) {
   const auto id = static_cast<TensorId>(known_.size());
   const bool supported = dtype_of(tensor.scalar_type()).has_value() && tensor.layout() == c10::kStrided;
-  known_.push_back({describe(tensor), dtype_name(tensor.scalar_type()), supported, varies});
+  known_.push_back({describe(tensor), dtype_name(tensor.scalar_type()), supported, varies, is_blank});
   ids_[tensor.unsafeGetTensorImpl()] = id;
   addresses_.emplace_back(tensor.getIntrusivePtr());
   return id;
 }
 
-TensorId Recorder::define(const at::Tensor& tensor) { return number(tensor, true); }
+TensorId Recorder::define(const at::Tensor& tensor, Numbers numbers) {
+  return number(tensor, true, numbers == Numbers::kMissing && is_untouched(tensor));
+}
 
 TensorId Recorder::define_source(AtenSource::Kind kind, std::string name, const at::Tensor& tensor) {
   if (const auto count = element_count(tensor.sizes().vec()); !count.ok()) {
     refusal_ = fmt::format("{}: {}", name.empty() ? "a constant" : name, count.error().message);
     throw Refusal();
   }
-  const TensorId id = number(tensor, kind != AtenSource::Kind::kConstant);
-  if (kind != AtenSource::Kind::kConstant && !known_.back().supported) {
+  const bool is_literal = kind == AtenSource::Kind::kConstant;
+  if (is_literal && is_untouched(tensor)) {
+    fault_ = place() + ": a literal has no numbers";
+    throw Refusal();
+  }
+  const TensorId id = number(tensor, !is_literal, is_untouched(tensor));
+  if (!is_literal && !known_.back().supported) {
     refusal_ = fmt::format("{} is a tensor of {}, which cannot be captured", name, known_.back().dtype);
     throw Refusal();
   }
-  sources_.push_back({kind, std::move(name), id, copy_value(tensor)});
+  sources_.push_back({kind, std::move(name), id, is_literal ? numbers_of(tensor) : Tensor()});
   return id;
 }
 
@@ -402,18 +394,18 @@ void Recorder::check(const c10::OperatorHandle& op, IValues arguments) {
   }
 }
 
-void Recorder::add_result(const at::Tensor& tensor, bool varies, AtenCall& call, bool& is_new) {
+void Recorder::add_result(const at::Tensor& tensor, Nature nature, AtenCall& call, bool& is_new) {
   if (!tensor.defined()) {
     call.results.emplace_back();
   } else if (const TensorId* const id = find(tensor)) {
     call.results.emplace_back(*id);
   } else {
     is_new = true;
-    call.results.emplace_back(number(tensor, varies));
+    call.results.emplace_back(number(tensor, nature.varies, nature.is_blank));
   }
 }
 
-void Recorder::record(const c10::OperatorHandle& op, IValues arguments, IValues results) {
+void Recorder::record(const c10::OperatorHandle& op, IValues arguments, IValues results, bool is_blank) {
   if (is_shape_check(arguments) || is_shape_check(results)) return;
   const c10::FunctionSchema& schema = op.schema();
   const bool any_varies = gives_varying(op, arguments);
@@ -435,16 +427,17 @@ void Recorder::record(const c10::OperatorHandle& op, IValues arguments, IValues 
   bool is_new = false;
   for (const IValue& result : results) {
     if (result.isTensorList()) {
-      for (const at::Tensor& tensor : result.toTensorVector()) add_result(tensor, any_varies, call, is_new);
+      for (const at::Tensor& tensor : result.toTensorVector())
+        add_result(tensor, {any_varies, is_blank}, call, is_new);
     } else if (result.isTensor()) {
-      add_result(result.toTensor(), any_varies, call, is_new);
+      add_result(result.toTensor(), {any_varies, is_blank}, call, is_new);
     }
   }
   // dgx/lowering/aten.h, AtenCall: the running statistics keep their address and get a new number.
   if (call.name == "aten::native_batch_norm" && arguments[5].toBool()) {
     for (const std::size_t statistic : {std::size_t{3}, std::size_t{4}}) {
       if (!arguments[statistic].isTensor() || !arguments[statistic].toTensor().defined()) continue;
-      call.results.emplace_back(number(arguments[statistic].toTensor(), true));
+      call.results.emplace_back(number(arguments[statistic].toTensor(), true, is_blank));
     }
   }
   if (is_new) calls_.push_back(std::move(call));  // otherwise the call returned its argument

@@ -2,17 +2,20 @@
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/stack.h>
 #include <c10/util/intrusive_ptr.h>
 
 #include <cstddef>
 #include <exception>
 #include <functional>
+#include <optional>
 #include <string>
 #include <thread>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
+#include "call_values.h"
 #include "dgx/lowering/aten.h"
 
 namespace dgx::torch_bridge {
@@ -26,6 +29,11 @@ struct Refusal : std::exception {
 /// The plain tensor that holds the numbers of `tensor` now; `tensor` itself if it is not wrapped for
 /// functionalisation.
 at::Tensor unwrapped(const at::Tensor& tensor);
+
+/// The type that a program has for an element type; nullopt: none.
+[[nodiscard]] std::optional<DType> dtype_of(at::ScalarType type);
+/// A tensor's numbers, row-major, in the type that a program has for them; nothing of use if it has none.
+[[nodiscard]] Tensor numbers_of(const at::Tensor& tensor);
 
 /// The name of an element type as Python has it: "float32".
 [[nodiscard]] std::string dtype_name(at::ScalarType type);
@@ -47,9 +55,12 @@ class Recorder {
   /// The recorder of this pass, or null. Throws Refusal if the pass has moved to another thread.
   static Recorder* active();
 
-  /// Gives a number to a tensor that exists before the pass.
-  lowering::TensorId define(const at::Tensor& tensor);
-  /// Gives a number to a parameter, buffer or literal and copies its value.
+  enum class Numbers { kThere, kMissing };
+  /// Gives a number to a tensor that exists before the pass; of untouched zeros `numbers` says if they stand
+  /// for others.
+  lowering::TensorId define(const at::Tensor& tensor, Numbers numbers);
+  /// Gives a number to a parameter, buffer or literal. Of a literal the numbers are copied; a parameter or
+  /// buffer that is untouched zeros stands for others.
   lowering::TensorId define_source(lowering::AtenSource::Kind kind, std::string name,
                                    const at::Tensor& tensor);
   /// The number of `tensor`; a tensor never seen before is a literal.
@@ -60,15 +71,16 @@ class Recorder {
 
   /// Refuses, by throwing, a call whose result cannot be known at capture. Must be called before the call
   /// runs.
-  void check(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> arguments);
+  void check(const c10::OperatorHandle& op, CallValues arguments);
   /// True if the results of a call depend on the input, the state or a random draw.
-  [[nodiscard]] bool gives_varying(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> arguments) const;
-  /// Runs a call that gives no such results, within the bounds of constant_memory.h, which it refuses by
-  /// throwing.
-  void run_constant(const c10::OperatorHandle& op, const std::function<void()>& call);
-  /// Records a call that ran.
-  void record(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> arguments,
-              c10::ArrayRef<c10::IValue> results);
+  [[nodiscard]] bool gives_varying(const c10::OperatorHandle& op, CallValues arguments) const;
+  /// Puts the results of a call onto the stack in place of its arguments. One that differs from step to step
+  /// may be told without running (numberless.h): true if its results lack their numbers. Any other runs,
+  /// within the bounds of constant_memory.h, beyond which it is refused by throwing.
+  [[nodiscard]] bool give_results(const c10::OperatorHandle& op, CallValues arguments,
+                                  torch::jit::Stack& stack, const std::function<void()>& run);
+  /// Records a call that has its results; `is_blank` is what give_results() returned.
+  void record(const c10::OperatorHandle& op, CallValues arguments, CallValues results, bool is_blank);
 
   /// Returns the recorded graph, with `input`, `output` and the rest as the caller has set them in `roots`:
   /// drops what nothing needs, numbers tensors in order of appearance, sorts the sources.
@@ -76,6 +88,8 @@ class Recorder {
 
   [[nodiscard]] const std::string& refusal() const { return refusal_; }
   [[nodiscard]] const std::string& hint() const { return hint_; }
+  /// Not empty: the pass ended by a fault of this module, not of the model.
+  [[nodiscard]] const std::string& fault() const { return fault_; }
   /// "forward" or "backward": the first word of every place.
   void set_pass(std::string pass) { pass_ = std::move(pass); }
   /// The user's line of the calls to come, "net.py:9", where the file says it itself: for archives of
@@ -88,20 +102,26 @@ class Recorder {
     std::string dtype;      ///< libtorch's name of the dtype
     bool supported = true;  ///< whether DType has it
     bool varies = false;    ///< whether its numbers depend on the input, the state or a random draw
+    bool is_blank = false;  ///< whether the tensor lacks its numbers (numberless.h)
+  };
+  struct Nature {
+    bool varies = false;
+    bool is_blank = false;
   };
 
   [[noreturn]] void refuse(std::string message, std::string hint = {});
   [[nodiscard]] std::string place() const;
   [[nodiscard]] const lowering::TensorId* find(const at::Tensor& tensor) const;
-  lowering::TensorId number(const at::Tensor& tensor, bool varies);
+  [[nodiscard]] bool is_blank(const at::Tensor& tensor) const;
+  lowering::TensorId number(const at::Tensor& tensor, bool varies, bool is_blank);
   lowering::AtenArgument argument(const c10::IValue& value, const c10::Argument& formal);
   lowering::AtenArgument tensor_argument(const at::Tensor& tensor);
-  void add_result(const at::Tensor& tensor, bool varies, lowering::AtenCall& call, bool& is_new);
+  void add_result(const at::Tensor& tensor, Nature nature, lowering::AtenCall& call, bool& is_new);
 
   std::thread::id thread_ = std::this_thread::get_id();
   std::string pass_ = "forward";
   std::string line_;
-  std::string refusal_, hint_;
+  std::string refusal_, hint_, fault_;
   std::size_t constant_bytes_ = 0;
   std::vector<Known> known_;
   std::vector<lowering::AtenSource> sources_;

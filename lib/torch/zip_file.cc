@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <zip.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -69,11 +70,17 @@ Status ZipFile::read(const Member& member, void* out) const {
   const std::unique_ptr<zip_file_t, int (*)(zip_file_t*)> file(zip_fopen_index(zip_.get(), member.index, 0),
                                                                zip_fclose);
   if (file == nullptr) return malformed("cannot be unpacked");
-  const zip_int64_t got = zip_fread(file.get(), out, member.bytes);
-  // libzip compares the CRC-32 when it meets the end.
+  // In pieces that the CRC-32 finds in the processor's cache. libzip compares it when it meets the end.
+  constexpr std::uint64_t kPiece = std::uint64_t{256} << 10;
+  std::uint64_t done = 0;
+  while (done < member.bytes) {
+    const std::uint64_t wanted = std::min(kPiece, member.bytes - done);
+    const zip_int64_t got = zip_fread(file.get(), static_cast<std::uint8_t*>(out) + done, wanted);
+    if (got <= 0) break;
+    done += static_cast<std::uint64_t>(got);
+  }
   std::uint8_t beyond = 0;
-  const bool is_whole = got >= 0 && static_cast<std::uint64_t>(got) == member.bytes;
-  if (is_whole && zip_fread(file.get(), &beyond, 1) == 0) return {};
+  if (done == member.bytes && zip_fread(file.get(), &beyond, 1) == 0) return {};
   const bool is_other = zip_error_code_zip(zip_file_get_error(file.get())) == ZIP_ER_CRC;
   return malformed(is_other ? "is damaged: its bytes do not have its CRC-32" : "is damaged");
 }

@@ -25,12 +25,12 @@ from exported import Export, uniform  # noqa: E402
 RANK, CLASSES = 2, 4
 
 
-def adapter(width):
+def adapter(width, seed=0):
     """Two frozen layers, each with a product of low rank beside it, and a frozen head."""
     net = Export()
     h = net.input("x", ["s0", width])
     for n in range(2):
-        base = net.parameter(f"layer{n}.weight", uniform((width, width), n), trained=False)
+        base = net.parameter(f"layer{n}.weight", uniform((width, width), seed + n), trained=False)
         a = net.parameter(f"layer{n}.a", uniform((RANK, width), 10 + n))
         b = net.parameter(f"layer{n}.b", uniform((width, RANK), 20 + n))
         low = net.call("linear", input=net.call("linear", input=h, weight=a), weight=b)
@@ -112,6 +112,36 @@ def damaged(run, base):
     assert f"broken/{base}: " in done.stderr, done.stderr
 
 
+def swapped(run, base):
+    """A call that goes on with a run takes no constant entries of another."""
+    adapter(run.width, seed=100)
+    submit(run, "other", 10, "--checkpoint-every", "2")
+    for name, steps in (("other", "5"), ("task", "5")):
+        run("dgx-train", f"{name}.json", "--data", "data.h5", "-o", f"{name}-begun", "--until", steps)
+    adapter(run.width)
+    [foreign] = files_of("other-begun", "constant-")
+    assert foreign != base
+
+    def going_on(changes, expect=65):
+        shutil.rmtree("begun", ignore_errors=True)
+        shutil.copytree("task-begun", "begun")
+        for source, target in changes:
+            shutil.copy(f"other-begun/{source}", f"begun/{target}")
+        return run("dgx-train", "task.json", "--data", "data.h5", "-o", "begun", expect=expect).stderr
+
+    words = going_on([(foreign, base)])
+    assert f"begun/{base}: has digest {foreign[9:21]}, the states that need it name {base[9:21]}" in words, words
+    last, other_last = (files_of(f"{name}-begun", "checkpoint-")[-1] for name in ("task", "other"))
+    words = going_on([(foreign, foreign), (other_last, last)])
+    assert f"begun/{last}: has the constant entries {foreign[9:21]}, the run's first checkpoint {base[9:21]}" in words, words
+    first, other_first = (files_of(f"{name}-begun", "checkpoint-")[0] for name in ("task", "other"))
+    words = going_on([(foreign, foreign), (other_last, last), (other_first, first)])
+    assert f"begun/{last}: holds state" in words, words
+    # A state between two checkpoints that nothing commits to: it is not taken, and the result is the run's.
+    going_on([(foreign, foreign), ("resume.h5", "resume.h5"), ("resume.losses", "resume.losses")], expect=0)
+    assert states_of(run, "begun") == states_of(run, "run")
+
+
 def verified(run):
     """Proof, sample and verification, from the sample, the run, and a run that kept only its ends."""
     run("dgx-verify", "beacon", "task.json", "--key", "vera.pem", "-o", "commit.json")
@@ -175,6 +205,7 @@ def main():
         prepare(run)
         base = trained(run)
         damaged(run, base)
+        swapped(run, base)
         verified(run)
         checkpoints_cost(run)
         os.chdir("/")

@@ -128,14 +128,13 @@ Status check_same_model(const SubmitOptions& options, const CapturedModel& model
     const auto same = std::ranges::find_if(training.sources, [&](const lowering::AtenSource& each) {
       return each.kind == source.kind && each.name == source.name;
     });
-    if (same != training.sources.end() && same->value.shape() == source.value.shape() &&
-        same->value.dtype() == source.value.dtype())
-      continue;
-    return usage_error(
-        fmt::format("--eval-model {}: has {} of shape {}, {} has {}", *options.evaluation_model,
-                    printable(source.name), to_string(source.value.shape()), options.model,
-                    same == training.sources.end() ? "none" : to_string(same->value.shape())),
-        "export both from one model: model.train(), then model.eval()");
+    const lowering::AtenTensor& form = model.evaluation.form(source);
+    const auto* const trained = same == training.sources.end() ? nullptr : &training.form(*same);
+    if (trained && trained->shape == form.shape && trained->dtype == form.dtype) continue;
+    return usage_error(fmt::format("--eval-model {}: has {} of shape {}, {} has {}",
+                                   *options.evaluation_model, printable(source.name), to_string(form.shape),
+                                   options.model, trained ? to_string(trained->shape) : "none"),
+                       "export both from one model: model.train(), then model.eval()");
   }
   return {};
 }
@@ -178,7 +177,7 @@ Result<CapturedModel> capture_model(const SubmitOptions& options, const std::str
   set_model(options.evaluation_model.value_or(model), request);
   DGX_TRY(out.evaluation, capture(request, recipe));
   if (options.evaluation_model) DGX_CHECK(check_same_model(options, out));
-  if (Status matched = lowering::match_literals(out.training, out.evaluation); !matched.ok())
+  if (Status matched = lowering::match_sources(out.training, out.evaluation); !matched.ok())
     return within(options.evaluation_model.value_or(model), std::move(matched).error());
   return out;
 }

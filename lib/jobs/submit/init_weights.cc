@@ -144,25 +144,28 @@ Status take(const std::string& name, Weights& weights, Tensor& into) {
 
 }  // namespace
 
-Status bring_weights(const std::string& path, const lowering::CapturedGraph& graph, State& state,
-                     int threads) {
-  DGX_TRY(Weights weights, read_weights(path, threads));
-  Names literals;
+ModelNames names_of(const lowering::CapturedGraph& graph) {
+  ModelNames out{{}, graph.tied};
   for (const lowering::AtenSource& source : graph.sources) {
-    if (source.kind == lowering::AtenSource::Kind::kConstant) literals.insert(source.name);
+    if (source.kind == lowering::AtenSource::Kind::kConstant) out.literals.insert(source.name);
   }
-  for (const std::string& literal : literals) weights.erase(literal);
+  return out;
+}
+
+Status bring_weights(const std::string& path, const ModelNames& model, State& state, int threads) {
+  DGX_TRY(Weights weights, read_weights(path, threads));
+  for (const std::string& literal : model.literals) weights.erase(literal);
   Names wanted;
   for (const Entry& entry : state) {
     const bool is_model =
-        entry.name.starts_with(kModel) && !literals.contains(entry.name.substr(kModel.size()));
+        entry.name.starts_with(kModel) && !model.literals.contains(entry.name.substr(kModel.size()));
     if (is_model) wanted.insert(entry.name.substr(kModel.size()));
   }
   Names given;
   for (const auto& [name, tensor] : weights) given.insert(name);
   const Renaming first_name = [&](const std::string& name) {
-    const auto tied = std::ranges::find(graph.tied, name, &lowering::TiedName::name);
-    return tied == graph.tied.end() ? name : tied->first;
+    const auto tied = std::ranges::find(model.tied, name, &lowering::TiedName::name);
+    return tied == model.tied.end() ? name : tied->first;
   };
   auto fitting = renamed(std::move(weights), find_renaming(wanted, given, first_name));
   if (!fitting.ok()) return within(path, std::move(fitting).error());
@@ -170,7 +173,7 @@ Status bring_weights(const std::string& path, const lowering::CapturedGraph& gra
   for (Entry& entry : state) {
     if (!entry.name.starts_with(kModel)) continue;
     const std::string name = entry.name.substr(kModel.size());
-    if (literals.contains(name)) continue;
+    if (model.literals.contains(name)) continue;
     if (Status taken = take(name, weights, entry.tensor); !taken)
       return within(path, std::move(taken).error());
   }

@@ -238,10 +238,11 @@ Status set_price(const SubmitOptions& options, SubmitResult& result) {
 }
 
 /// The initial state that was captured with the model, with the weights of --init if they are given.
-Result<State> weights_of(const SubmitOptions& options, const lowering::CapturedGraph& training,
+Result<State> weights_of(const SubmitOptions& options, lowering::CapturedGraph training,
                          const program::Program& step, int threads) {
-  DGX_TRY(State out, lowering::initial_state(step, training));
-  if (options.init) DGX_CHECK(bring_weights(*options.init, training, out, threads));
+  const ModelNames names = names_of(training);
+  DGX_TRY(State out, lowering::initial_state(step, std::move(training)));
+  if (options.init) DGX_CHECK(bring_weights(*options.init, names, out, threads));
   program::start_averages(out);
   return out;
 }
@@ -285,7 +286,7 @@ Result<Draft> draft(const SubmitOptions& options, const JobContext& context) {
     DGX_TRY(parsed.built_in, fitted(*parsed.built_in, data, parsed.loss));
     parsed.model = program::print_model_spec(*parsed.built_in);
   }
-  DGX_TRY(const CapturedModel model, capture_model(options, parsed.model, recipe));
+  DGX_TRY(CapturedModel model, capture_model(options, parsed.model, recipe));
   const lowering::CapturedGraph& training = model.training;
   if (!training.warning.empty()) context.progress.warning(training.warning);
   DGX_CHECK(check_labels(data, training, parsed.loss, recipe.batch));
@@ -297,7 +298,7 @@ Result<Draft> draft(const SubmitOptions& options, const JobContext& context) {
   out.evaluation = program::print_program(evaluation);
   const bool from_seed = parsed.built_in && !options.init;
   DGX_TRY(out.initial, from_seed ? program::initial_state(step, seed, *program::model_kind(parsed.model))
-                                 : weights_of(options, training, step, context.threads));
+                                 : weights_of(options, std::move(model.training), step, context.threads));
   DGX_CHECK(check_finite(out.initial));
   DGX_TRY(out.digests, bundle::digests_of(out.initial, context.threads));
   out.result.cost = program::cost_of(step);

@@ -1,22 +1,36 @@
 #include "train/resume_point.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "dgx/core/files.h"
 #include "dgx/core/tensor.h"
 
 namespace dgx::jobs {
+namespace {
+
+/// True if the entries that the run's states share are in `stored` with their digests.
+bool has_constants(const bundle::StoredState& stored, const bundle::Constants& constants) {
+  return std::ranges::all_of(constants.entries, [&](const merkle::NamedDigest& entry) {
+    const Entry* const found = find_entry(stored.state, entry.name);
+    return found &&
+           stored.digests.tensors[static_cast<std::size_t>(found - stored.state.data())] == entry.digest;
+  });
+}
+
+}  // namespace
 
 ResumePoint::ResumePoint(const std::string& run)
     : state_(run + "/resume.h5"), losses_(run + "/resume.losses") {}
 
-std::optional<ResumePoint::Found> ResumePoint::read(const protocol::Segment& segment) const {
+std::optional<ResumePoint::Found> ResumePoint::read(const protocol::Segment& segment,
+                                                    const bundle::Constants& constants) const {
   auto stored = bundle::read_state(state_);
   const auto losses = read_file(losses_, std::size_t{1} << 30);
   if (!stored.ok() || !losses.ok()) return std::nullopt;
   const auto step = step_of(stored->state);
   const bool inside = step.ok() && *step > segment.first && *step < segment.end;
-  if (!inside) return std::nullopt;
+  if (!inside || !has_constants(*stored, constants)) return std::nullopt;
   const auto count = static_cast<std::size_t>(*step - segment.first);
   if (losses->size() < count * sizeof(float)) return std::nullopt;
   Found out{std::move(stored->state), std::vector<float>(count)};

@@ -26,8 +26,10 @@ class ResumePoint {
     State state;
     std::vector<float> losses;
   };
-  /// The resume point, if there is one strictly inside the segment that has all losses up to there.
-  [[nodiscard]] std::optional<Found> read(const protocol::Segment& segment) const;
+  /// The resume point, if there is one strictly inside the segment that has all losses up to there and the
+  /// run's constant entries: it names the file that holds them, which may be another run's.
+  [[nodiscard]] std::optional<Found> read(const protocol::Segment& segment,
+                                          const bundle::Constants& constants) const;
   /// Replaces it durably. `state` may leave out the constant entries. Errors of write_file() and
   /// write_state().
   [[nodiscard]] Status write(const State& state, const bundle::Constants& constants,

@@ -60,7 +60,7 @@ Status write_resume_point(Training& t) {
 
 /// Replaces the state that the segment starts from, and the losses, by the resume point, if there is one.
 void take_up(Training& t, const protocol::Segment& segment, State& state) {
-  auto found = t.resume_point.read(segment);
+  auto found = t.resume_point.read(segment, t.run.constants());
   if (!found) return;
   state = std::move(found->state);
   t.losses = std::move(found->losses);
@@ -307,6 +307,14 @@ struct OpenedRun {
   bool continued;  ///< the run existed
 };
 
+/// kMalformed if a run does not begin with the task's initial state.
+Status check_start(const std::string& folder, const bundle::RunIndex& index, const manifest::Task& task) {
+  const Digest& start = index.checkpoints.front().digest;
+  if (start == task.initial.digest) return {};
+  return malformed(fmt::format("{}: the run begins with state {}, the task with {}", folder, start.brief(),
+                               task.initial.digest.brief()));
+}
+
 /// kMalformed if the program changes an entry that a run holds once for all its states: its digest would stay
 /// that of the first.
 Status check_constants(const std::string& folder, const bundle::Constants& constants,
@@ -342,6 +350,7 @@ Result<OpenedRun> open_run(const TrainOptions& options, const TaskFiles& files,
     if (!exists(index)) return std::move(made).error();
   }
   DGX_TRY(auto run, bundle::RunWriter::open(options.run, header, keep, kBeside, wait));
+  DGX_CHECK(check_start(options.run, run.index(), files.body()));
   DGX_CHECK(check_constants(options.run, run.constants(), *files.program));
   DGX_CHECK(run.prune());
   return OpenedRun{std::move(run), true};

@@ -85,8 +85,8 @@ class RunWriter {
                                                 const LockWait& wait = {}, Constants constants = {});
   /// Continues a run, removing strays of a killed writer. kMissing if the folder has no index; kLocked if
   /// another writer is still in it after `wait`; kMalformed if the index is broken, its header is not
-  /// `header`, or for some step the folder has another state than the index names; the errors of
-  /// read_state() for the constant entries' file.
+  /// `header`, for some step the folder has another state than the index names, or the first and the last
+  /// state name other constant entries; the errors of read_state() for the constant entries' file.
   [[nodiscard]] static Result<RunWriter> open(const std::string& folder, const RunHeader& header,
                                               KeepPolicy keep, Effort effort = {}, const LockWait& wait = {});
 

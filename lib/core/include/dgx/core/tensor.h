@@ -48,7 +48,7 @@ struct TensorView {
 class Tensor {
  public:
   Tensor() = default;
-  /// Zeroed. The shape must be valid (element_count): asserted.
+  /// Zeros, which take memory when they are written. The shape must be valid (element_count): asserted.
   Tensor(DType dtype, Shape shape);
   Tensor(const TensorView& view);  // NOLINT: implicit by design
   Tensor(const Tensor& other) : Tensor(other.view()) {}

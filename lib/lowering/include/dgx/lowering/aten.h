@@ -55,7 +55,11 @@ struct AtenSource {
   Kind kind = Kind::kParameter;
   std::string name;  ///< dotted module path, "layer1.weight"; constants: "constant.N"
   TensorId tensor = 0;
-  Tensor value;  ///< its numbers at capture
+  Tensor value;  ///< its numbers at capture; not those of an evaluation's parameters and buffers
+  /// Without numbers: what stands for the infinities that they have in training (match_sources()).
+  std::optional<float> infinity = std::nullopt;
+
+  [[nodiscard]] bool has_numbers() const { return !value.bytes().empty(); }
 };
 
 /// Another name of a parameter or buffer: tied weights are one source, by their first name.
@@ -86,6 +90,11 @@ struct CapturedGraph {
   /// The buffers that the pass replaces: source index, and the tensor that becomes its value.
   std::vector<std::pair<std::size_t, TensorId>> buffer_updates;
   std::string warning;  ///< what the submitter should hear of the file, though it was captured; or empty
+
+  /// The form of one of `sources`, whose tensor must be in `tensors`.
+  [[nodiscard]] const AtenTensor& form(const AtenSource& source) const {
+    return tensors[static_cast<std::size_t>(source.tensor)];
+  }
 };
 
 /// A field of the dataset, as a batch of it meets a model.

@@ -52,10 +52,11 @@ struct TrainingRecipe {
 [[nodiscard]] Result<program::Program> lower_training_step(const CapturedGraph& graph,
                                                            const TrainingRecipe& recipe);
 
-/// Gives the literals of a model in evaluation that are entries of the state (more than 64 numbers) the names
-/// that literals of the same numbers have in training: each pass counts its own, and an evaluation reads the
-/// state of a training. kUsage if training has no such numbers.
-[[nodiscard]] Status match_literals(const CapturedGraph& training, CapturedGraph& evaluation);
+/// Fits the sources of a model in evaluation to those in training, whose state an evaluation reads: literals
+/// that are entries (more than 64 numbers) get the names that literals of the same numbers have there,
+/// because each pass counts its own; parameters and buffers without numbers, what stands for their
+/// infinities. kUsage if training has no literal of such numbers.
+[[nodiscard]] Status match_sources(const CapturedGraph& training, CapturedGraph& evaluation);
 
 /// The forward pass in evaluation mode: state inputs `model/NAME` without `next`, `batch NAME`. The
 /// last value is f32 [batch], each sample's own loss: the mean over its targets, without label smoothing and
@@ -70,9 +71,10 @@ struct TrainingRecipe {
 /// "Losses": `targets` is y's shape, batch first. nullopt if they do not fit.
 [[nodiscard]] std::optional<std::size_t> class_dimension(const Shape& output, const Shape& targets);
 
-/// program::initial_state() with the graph's own numbers (a TorchScript file): every `model/NAME` is the
-/// source NAME's value. kMalformed if one is missing or of another type or shape.
-[[nodiscard]] Result<State> initial_state(const program::Program& program, const CapturedGraph& graph);
+/// program::initial_state() with the graph's own numbers (of a model file): every `model/NAME` is the
+/// source NAME's value, which is not copied if the graph is moved. kMalformed if one is missing or of another
+/// type or shape.
+[[nodiscard]] Result<State> initial_state(const program::Program& program, CapturedGraph graph);
 
 /// True if there is a lowering for the ATen op `name` ("aten::relu").
 [[nodiscard]] bool has_lowering(std::string_view name);
