@@ -71,7 +71,7 @@ Status ZipFile::read(const Member& member, void* out) const {
                                                                zip_fclose);
   if (file == nullptr) return malformed("cannot be unpacked");
   // In pieces that the CRC-32 finds in the processor's cache. libzip compares it when it meets the end.
-  constexpr std::uint64_t kPiece = std::uint64_t{256} << 10;
+  constexpr std::uint64_t kPiece = std::uint64_t{1} << 20;
   std::uint64_t done = 0;
   while (done < member.bytes) {
     const std::uint64_t wanted = std::min(kPiece, member.bytes - done);

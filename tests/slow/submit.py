@@ -3,16 +3,16 @@
 GPT-2, by transformers and torch.export in PYTHON (examples/hf/export.py), or of the same form without torch (support/decoder.py), batch 4 of 1,024
 tokens, AdamW: seconds and peak of a submission. Then an archive of 1 GiB: what a capture takes for training, which reads the weights, less what it
 takes for evaluation, which does not, compared with a reader of the same bytes. A zip states the CRC-32 of a member, so reading it is reading its bytes
-into memory and computing that: Python does it with the system's zlib, as libzip does. Bytes are in the page cache in both cases.
+into memory and computing that: Python does it with the system's zlib, as libzip does. Bytes are in the page cache, and memory is new, in both cases.
 """
 
 import argparse
-import os
+import mmap
 import pathlib
+import resource
 import subprocess
 import sys
 import tempfile
-import time
 import zlib
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -66,18 +66,27 @@ def write_gib(path):
     net.save(path, y)
 
 
-def least_seconds(work, times=5):
-    taken = []
+def processor_seconds():
+    """Of this process and those that it has waited for: other work on the machine counts less than in seconds of a clock."""
+    return sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+
+
+def least_seconds(works, times=7):
+    """By work, the least of several times, each work in its turn."""
+    taken = [[] for _ in works]
     for _ in range(times):
-        begin = time.monotonic()
-        work()
-        taken.append(time.monotonic() - begin)
-    return min(taken)
+        for work, list_of_it in zip(works, taken):
+            begin = processor_seconds()
+            work()
+            list_of_it.append(processor_seconds() - begin)
+    return [min(each) for each in taken]
 
 
 def read_bytes(path, crc):
-    """Reads a file into memory of its size, in pieces."""
-    kept, total, done = memoryview(bytearray(os.path.getsize(path))), 0, 0
+    """Reads a file in pieces into new memory of its size, of huge pages as dgx's tensors."""
+    pages, total, done = mmap.mmap(-1, path.stat().st_size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS), 0, 0
+    pages.madvise(mmap.MADV_HUGEPAGE)
+    kept = memoryview(pages)
     with open(path, "rb", buffering=0) as file:
         while got := file.readinto(kept[done:done + (256 << 10)]):
             total = zlib.crc32(kept[done:done + got], total) if crc else 0
@@ -88,10 +97,10 @@ def reading(options, folder):
     path = folder / "gib.pt2"
     write_gib(path)
     capture = [options.build / "tests/unit/torch/dump_capture", options.build / "lib/dgx/libdgx_torch.so", path, "8,1,28,28", "f32"]
-    train, evaluation = (least_seconds(lambda mode=mode: run(folder, *capture, mode)) for mode in ("train", "eval"))
-    plain, checked = (least_seconds(lambda crc=crc: read_bytes(path, crc)) for crc in (False, True))
+    train, evaluation, plain, checked = least_seconds([lambda: run(folder, *capture, "train"), lambda: run(folder, *capture, "eval"),
+                                                       lambda: read_bytes(path, False), lambda: read_bytes(path, True)])
     ours = train - evaluation
-    print(f"archive of {path.stat().st_size / (1 << 30):.2f} GiB: read in {ours:.2f} s (a capture takes {train:.2f} s with its weights, {evaluation:.2f} s without); "
+    print(f"archive of {path.stat().st_size / (1 << 30):.2f} GiB: read in {ours:.2f} processor seconds (a capture takes {train:.2f} s with its weights, {evaluation:.2f} s without); "
           f"its bytes with their CRC-32 in {checked:.2f} s, without in {plain:.2f} s: {ours / checked:.2f} times")
     return ours <= MOST_READING * checked
 
