@@ -115,7 +115,7 @@ class Subject {
     const auto graph = must(std::move(training));
     INFO(captured_text(graph));
     check_training(graph);
-    if (case_.evaluates) check_evaluation(must(std::move(evaluation)));
+    if (case_.evaluates) check_evaluation(graph, must(std::move(evaluation)));
   }
 
  private:
@@ -250,10 +250,18 @@ class Subject {
     must(kernels::cpu::force_instruction_set(best));
   }
 
-  void check_evaluation(const lowering::CapturedGraph& graph) const {
+  /// Checks an evaluation of the state from which the training starts.
+  void check_evaluation(const lowering::CapturedGraph& training, lowering::CapturedGraph graph) const {
+    must(lowering::match_sources(training, graph));
     INFO("evaluation: " << captured_text(graph));
     const auto program =
         std::make_shared<const program::Program>(must(lowering::lower_evaluation(graph, recipe())));
+    for (lowering::AtenSource& source : graph.sources) {
+      for (const lowering::AtenSource& trained : training.sources) {
+        if (!source.has_numbers() && trained.kind == source.kind && trained.name == source.name)
+          source.value = trained.value;
+      }
+    }
     const State state = must(lowering::initial_state(*program, graph));
     const auto output = must(must(Eager::create(case_, case_.reference, kSeed, true))->evaluate(x_));
     Tensor theirs(DType::kF32, {x_.shape()[0]});
