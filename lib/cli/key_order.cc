@@ -14,12 +14,12 @@ constexpr auto kKeys = std::to_array<std::string_view>(
     {// what it is, and who
      "kind", "name", "source", "model", "account", "defender", "challenger",
      // about what
-     "task", "proof", "statement", "verdict", "game", "turn", "about", "segment", "step", "value", "bits",
-     "element", "position", "from", "index", "line", "part", "place",
+     "task", "proof", "statement", "verdict", "audits", "game", "turn", "about", "segment", "step", "value",
+     "bits", "element", "position", "from", "index", "line", "part", "place",
      // what is said
      "outcome", "draw", "falls", "agrees", "reason", "claim", "words", "at", "scalar", "operation",
-     "operands", "result", "claimed", "first_disagreement", "say", "location", "amount", "reference",
-     "payouts",
+     "operands", "result", "claimed", "first_disagreement", "denied", "say", "location", "amount",
+     "reference", "payouts",
      // what is bought
      "dataset", "dtype", "shape", "range", "loss", "optimizer", "lr", "schedule", "groups", "freeze",
      "clip_norm", "accumulate", "ema", "instructions", "threads", "segments", "replayed", "miss_probability",
@@ -35,8 +35,9 @@ constexpr auto kKeys = std::to_array<std::string_view>(
      kOthers,
      // digests, and what leads to them
      "rows", "row", "states", "start", "end", "initial", "final", "program", "evaluation", "expected",
-     "recomputed", "witness", "accepted", "rejected", "after", "previous", "last", "beacon", "commitment",
-     "secret", "head", "ledger", "nonce", "lines", "count", "entry", "root", "digest", "path", "signer"});
+     "recomputed", "witness", "witnesses", "accepted", "rejected", "after", "previous", "last", "beacon",
+     "commitment", "secret", "head", "ledger", "nonce", "lines", "count", "entry", "root", "digest", "path",
+     "signer"});
 
 std::size_t place_of(std::string_view key) {
   const auto found = std::find(kKeys.begin(), kKeys.end(), key);

@@ -11,7 +11,7 @@ namespace dgx::manifest {
 namespace {
 
 constexpr std::size_t kMaxReference = 64;
-constexpr std::size_t kMaxPayouts = 80;
+constexpr std::size_t kMaxPayouts = 400;
 constexpr std::array kReasons{Reason::kAccepted,     Reason::kRefuted,   Reason::kUnverified,
                               Reason::kNoAssignment, Reason::kNoProof,   Reason::kNoDelivery,
                               Reason::kConvicted,    Reason::kOverturned};

@@ -25,7 +25,7 @@ constexpr std::int64_t kSegmentOperations = kHour / 8 * 10'000'000;
 
 constexpr auto kKeys = std::to_array<PolicyKey>({
     {"audit_ppm", &Policy::audit_ppm, 0, 0, kMillion,
-     "probability that a verdict is audited; needs a beacon_source, and is without effect in this version"},
+     "probability that an acceptance is audited; needs a beacon_source"},
     {"beacon_slot_ms", &Policy::beacon_slot_ms, 60'000, 1'000, kDay,
      "length of a slot: all entries of one slot share one round"},
     {"beacon_source", &Policy::beacon_source, 0, 0, 2,

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kMaxRowBytes = 1024;
 constexpr std::array kOutcomes{Outcome::kAccepted, Outcome::kRefuted};
-constexpr std::array kDraws{Draw::kPolicy, Draw::kChosen};
+constexpr std::array kDraws{Draw::kPolicy, Draw::kChosen, Draw::kAudit};
 constexpr std::array kReasons{RowReason::kEqual, RowReason::kDigest, RowReason::kStep, RowReason::kState,
                               RowReason::kNonFinite};
 
@@ -75,9 +75,35 @@ MissProbability read_probabilities(json::Fields& in) {
   return out;
 }
 
+std::vector<std::int64_t> read_denied(json::Fields& in) {
+  std::vector<std::int64_t> out;
+  for (const json::Value& item : in.array("denied", kMostWitnesses)) {
+    const std::int64_t* index = item.as_int();
+    if (index == nullptr || *index < 0 || *index > kMaxStates || (!out.empty() && *index <= out.back())) {
+      in.fail("denied", fmt::format("entry {} is not an ascending segment number", out.size()));
+      return out;
+    }
+    out.push_back(*index);
+  }
+  return out;
+}
+
+/// Checks what audits alone have, and the witnesses that any acceptance may state.
+void check_audit(json::Fields& in, const Verdict& verdict) {
+  if ((verdict.draw == Draw::kAudit) != verdict.audits.has_value())
+    in.fail("audits", "must be present if and only if the draw is \"audit\"");
+  if (!verdict.denied.empty() && verdict.denied.back() >= verdict.segments)
+    in.fail("denied", fmt::format("has segment {} of {}", verdict.denied.back(), verdict.segments));
+  if (verdict.witnesses.empty()) return;
+  if (verdict.outcome != Outcome::kAccepted) in.fail("witnesses", "are those of an acceptance alone");
+  if (std::ssize(verdict.witnesses) != verdict.replayed)
+    in.fail("witnesses", fmt::format("are {} of {} rows", verdict.witnesses.size(), verdict.replayed));
+}
+
 void check_consistent(json::Fields& in, const Verdict& verdict) {
-  if (verdict.draw == Draw::kPolicy && !verdict.beacon)
+  if (verdict.draw != Draw::kChosen && !verdict.beacon)
     in.fail("beacon", "is required, since the draw is the policy's");
+  check_audit(in, verdict);
   if (verdict.rows.count != verdict.replayed)
     in.fail("rows", "count: is not the number of replayed segments");
   if (verdict.replayed > verdict.segments)
@@ -98,7 +124,10 @@ std::string_view name_of(Outcome outcome) {
   return kNames[static_cast<std::size_t>(outcome)];
 }
 
-std::string_view name_of(Draw draw) { return draw == Draw::kPolicy ? "policy" : "chosen"; }
+std::string_view name_of(Draw draw) {
+  constexpr std::array<std::string_view, 3> kNames{"policy", "chosen", "audit"};
+  return kNames[static_cast<std::size_t>(draw)];
+}
 
 std::string_view name_of(RowReason reason) {
   constexpr std::array<std::string_view, 5> kNames{"equal", "digest", "step", "state", "non-finite"};
@@ -132,6 +161,11 @@ json::Object Verdict::predicate() const {
                    {"nonce", nonce.hex()}};
   if (beacon) out.emplace("beacon", beacon->hex());
   if (first_disagreement) out.emplace("first_disagreement", first_disagreement->to_json());
+  if (!witnesses.empty()) out.emplace("witnesses", digests_json(witnesses));
+  if (audits) {
+    out.emplace("audits", audits->hex());
+    out.emplace("denied", json::Array(denied.begin(), denied.end()));
+  }
   return out;
 }
 
@@ -149,18 +183,29 @@ Verdict Verdict::read(json::Fields& in) {
   out.work = in.integer("work", 0, kMaxInteger);
   out.miss_probability = read_object(in, "miss_probability", read_probabilities);
   out.nonce = read_digest(in, "nonce");
+  if (in.has("witnesses")) {
+    out.witnesses = read_digests(in, "witnesses", kMostWitnesses);
+    if (out.witnesses.empty()) in.fail("witnesses", "are none");
+  }
+  out.audits = read_optional_digest(in, "audits");
+  if (out.audits) out.denied = read_denied(in);
   check_consistent(in, out);
   return out;
 }
 
-std::vector<Subject> Verdict::subjects() const { return {{"proof", proof}, {"rows", rows.root}}; }
+std::vector<Subject> Verdict::subjects() const {
+  if (audits) return {{"proof", proof}, {"verdict", *audits}, {"rows", rows.root}};
+  return {{"proof", proof}, {"rows", rows.root}};
+}
 
 Digest verdict_commitment(const Digest& verdict_id, const Digest& nonce) {
   return crypto::sha256(ByteWriter().text("dgx-verdict-commit").digest(verdict_id).digest(nonce).bytes());
 }
 
 json::Object VerdictCommitment::predicate() const {
-  return {{"task", task.hex()}, {"proof", proof.hex()}, {"commitment", commitment.hex()}};
+  json::Object out{{"task", task.hex()}, {"proof", proof.hex()}, {"commitment", commitment.hex()}};
+  if (audits) out.emplace("audits", audits->hex());
+  return out;
 }
 
 VerdictCommitment VerdictCommitment::read(json::Fields& in) {
@@ -168,10 +213,12 @@ VerdictCommitment VerdictCommitment::read(json::Fields& in) {
   out.task = read_digest(in, "task");
   out.proof = read_digest(in, "proof");
   out.commitment = read_digest(in, "commitment");
+  out.audits = read_optional_digest(in, "audits");
   return out;
 }
 
 std::vector<Subject> VerdictCommitment::subjects() const {
+  if (audits) return {{"proof", proof}, {"verdict", *audits}, {"commitment", commitment}};
   return {{"proof", proof}, {"commitment", commitment}};
 }
 

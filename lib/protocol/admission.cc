@@ -8,8 +8,10 @@
 #include "dgx/core/checked.h"
 #include "dgx/kernels/schedule.h"
 #include "dgx/manifest/fields.h"
+#include "dgx/manifest/verdict.h"
 #include "dgx/program/cost.h"
 #include "dgx/program/specs.h"
+#include "dgx/protocol/draw.h"
 #include "dgx/protocol/estimate.h"
 #include "dgx/protocol/payouts.h"
 
@@ -145,10 +147,23 @@ Status check_store(const Task& task) {
                      "use fewer or smaller states, or draw a smaller part of them");
 }
 
+/// Checks that a verdict has room for its witnesses, which each states where verdicts are audited.
+Status check_audits(const Task& task) {
+  if (task.policy.audit_ppm == 0) return {};
+  DGX_TRY(const Segments segments, Segments::of(task.steps, task.checkpoint_every));
+  // A proof that diverged has a step more.
+  const std::int64_t rows = drawn_count(task, segments) + 1;
+  if (rows <= static_cast<std::int64_t>(manifest::kMostWitnesses)) return {};
+  return usage_error(fmt::format("a verdict may have {} rows, in a market that audits verdicts at most {}",
+                                 rows, manifest::kMostWitnesses),
+                     "use fewer segments, or draw a smaller part of them");
+}
+
 }  // namespace
 
 Status check_terms(const Task& task) {
   DGX_CHECK(check_bonds(task));
+  DGX_CHECK(check_audits(task));
   return check_store(task);
 }
 

@@ -47,7 +47,7 @@ Segments segments_in(const Dispute& dispute) { return *segments_of(dispute.task.
 /// An honest verdict has a row for each segment that its beacon draws.
 Status check_drawn(const Dispute& dispute) {
   const manifest::Verdict& verdict = dispute.verdict->body;
-  if (verdict.draw != manifest::Draw::kPolicy)
+  if (verdict.draw == manifest::Draw::kChosen)
     return malformed("challenge: only a verdict of the policy's draw must have a row");
   DGX_TRY(const auto drawn, drawn_segments(dispute));
   if (!std::binary_search(drawn.begin(), drawn.end(), dispute.challenge.body.segment)) {
@@ -56,9 +56,25 @@ Status check_drawn(const Dispute& dispute) {
   return {};
 }
 
-/// The verdict itself states its first disagreement; any other row must be opened in its tree.
-Status check_bound(const manifest::OpenedRow& opened, const manifest::Verdict& verdict) {
+/// True if the verdict states the row's witness: it accepts, and gives the witnesses of the segments drawn,
+/// in their order. So whoever states witnesses other than their rows' is bound by both.
+bool states_witness(const Dispute& dispute, const manifest::OpenedRow& opened) {
+  const manifest::Verdict& verdict = dispute.verdict->body;
+  const auto place = static_cast<std::size_t>(opened.index);
+  if (place >= verdict.witnesses.size() || !opened.path.empty() || !dispute.beacon) return false;
+  const auto& end = dispute.challenge.body.end;
+  const Digest& expected = end ? end->digest : manifest::diverged_end();
+  const auto drawn = drawn_segments(dispute);
+  return drawn.ok() && place < drawn->size() && (*drawn)[place] == opened.row.index && opened.row.agrees &&
+         opened.row.expected == expected && opened.row.witness == verdict.witnesses[place];
+}
+
+/// The verdict itself states its first disagreement, and may state its witnesses; any other row must be
+/// opened in its tree.
+Status check_bound(const Dispute& dispute, const manifest::OpenedRow& opened) {
+  const manifest::Verdict& verdict = dispute.verdict->body;
   if (verdict.first_disagreement == opened.row) return {};
+  if (states_witness(dispute, opened)) return {};
   const Digest leaf = merkle::leaf_hash(as_bytes(opened.row.to_json().dump()));
   const auto root = merkle::root_from_path(leaf, static_cast<std::uint64_t>(opened.index),
                                            static_cast<std::uint64_t>(verdict.rows.count), opened.path);
@@ -70,7 +86,7 @@ Status check_bound(const manifest::OpenedRow& opened, const manifest::Verdict& v
 Status check_row(const Dispute& dispute) {
   const manifest::Challenge& challenge = dispute.challenge.body;
   const manifest::OpenedRow& opened = *challenge.row;
-  DGX_CHECK(check_bound(opened, dispute.verdict->body));
+  DGX_CHECK(check_bound(dispute, opened));
   if (opened.row.index != challenge.segment) return malformed("row: belongs to another segment");
   if (challenge.about != About::kWitness || has_witness(dispute, opened.row)) return {};
   return malformed(fmt::format("row: has no witness, since its reason is \"{}\" and the segment has {} steps",

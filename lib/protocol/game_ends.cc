@@ -20,10 +20,10 @@ struct Fall {
 };
 
 std::optional<Fall> first_fall(const TaskRecord& record, const std::vector<std::optional<GameEnd>>& ends,
-                               Challenged statement) {
+                               const Digest& statement) {
   std::optional<Fall> out;
   for (std::size_t i = 0; i < ends.size(); ++i) {
-    if (!ends[i] || ends[i]->result != GameResult::kFalls || record.games[i].challenged() != statement)
+    if (!ends[i] || ends[i]->result != GameResult::kFalls || record.games[i].statement() != statement)
       continue;
     if (!out || ends[i]->milliseconds < out->milliseconds) out = Fall{i, ends[i]->milliseconds};
   }
@@ -43,17 +43,19 @@ void end_beside(const Fall& fall, std::optional<GameEnd>& end) {
 std::vector<std::optional<GameEnd>> ends_of(const TaskRecord& record, std::int64_t now) {
   std::vector<std::optional<GameEnd>> out;
   for (const GameRecord& game : record.games) out.push_back(own_end(game, now));
-  for (const Challenged statement : {Challenged::kProof, Challenged::kVerdict}) {
+  std::set<Digest> statements;
+  for (const GameRecord& game : record.games) statements.insert(game.statement());
+  for (const Digest& statement : statements) {
     const auto fall = first_fall(record, out, statement);
     if (!fall) continue;
     for (std::size_t i = 0; i < out.size(); ++i) {
-      if (i != fall->game && record.games[i].challenged() == statement) end_beside(*fall, out[i]);
+      if (i != fall->game && record.games[i].statement() == statement) end_beside(*fall, out[i]);
     }
   }
   return out;
 }
 
-bool has_fallen(const TaskRecord& record, Challenged statement, std::int64_t now) {
+bool has_fallen(const TaskRecord& record, const Digest& statement, std::int64_t now) {
   return first_fall(record, ends_of(record, now), statement).has_value();
 }
 

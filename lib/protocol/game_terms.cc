@@ -11,30 +11,40 @@ namespace {
 
 using Ends = std::vector<std::optional<GameEnd>>;
 
+/// True for those whom a false statement would hurt: the submitter; the verifier, unless it is their own; the
+/// solver, unless it is the proof; and whoever has shown an audit, which is for nothing if they cannot follow
+/// it up.
+bool is_hurt(const TaskRecord& record, const Digest& statement, const Digest& who, std::int64_t now) {
+  if (who == record.task.key_id) return true;
+  const Recheck* const recheck = recheck_of(record, who);
+  if (recheck != nullptr && recheck->audit) return true;
+  if (statement != record.proof->id && who == record.solver) return true;
+  const bool of_verdict = record.verdict && statement == record.verdict->id;
+  return !of_verdict && who == verifier_at(record, now);
+}
+
 /// True if a new game raises the bonds of later ones. Those whom a false statement would hurt may each have
-/// one open game that does not: the submitter about either statement, the verifier about the proof, the
-/// solver about the verdict.
-bool is_counted(const TaskRecord& record, const Ends& ends, Challenged challenged, const Digest& challenger,
+/// one open game that does not.
+bool is_counted(const TaskRecord& record, const Ends& ends, const Digest& statement, const Digest& challenger,
                 std::int64_t now) {
-  const auto other = challenged == Challenged::kVerdict ? record.solver : verifier_at(record, now);
-  if (challenger != record.task.key_id && challenger != other) return true;
+  if (!is_hurt(record, statement, challenger, now)) return true;
   for (std::size_t i = 0; i < ends.size(); ++i) {
     const GameRecord& game = record.games[i];
     const bool theirs = game.game.dispute().challenger() == challenger;
-    if (!ends[i] && !game.counted && game.challenged() == challenged && theirs) return true;
+    if (!ends[i] && !game.counted && game.statement() == statement && theirs) return true;
   }
   return false;
 }
 
 /// The bond doubles with each open, counted game about the same statement, so that keeping others out costs
 /// more than getting in.
-std::int64_t bond_of(const TaskRecord& record, const Ends& ends, Challenged challenged, bool counted) {
+std::int64_t bond_of(const TaskRecord& record, const Ends& ends, const Digest& statement, bool counted) {
   constexpr int kMostDoublings = 20;
   const std::int64_t bond = bonds_of(record.task.body).challenger;
   if (!counted) return bond;
   int doublings = 0;
   for (std::size_t i = 0; i < ends.size(); ++i) {
-    if (!ends[i] && record.games[i].counted && record.games[i].challenged() == challenged) ++doublings;
+    if (!ends[i] && record.games[i].counted && record.games[i].statement() == statement) ++doublings;
   }
   doublings = std::min(doublings, kMostDoublings);
   return bond > (manifest::kMaxInteger >> doublings) ? manifest::kMaxInteger : bond << doublings;
@@ -66,9 +76,8 @@ Result<GameTerms> terms_of(const TaskRecord& record, const manifest::Challenge& 
                            const Digest& challenger, std::int64_t now) {
   const Ends ends = ends_of(record, now);
   DGX_CHECK(check_new(record, ends, challenge, challenger));
-  const Challenged challenged = challenge.verdict ? Challenged::kVerdict : Challenged::kProof;
-  const bool counted = is_counted(record, ends, challenged, challenger, now);
-  return GameTerms{bond_of(record, ends, challenged, counted), counted};
+  const bool counted = is_counted(record, ends, challenge.statement(), challenger, now);
+  return GameTerms{bond_of(record, ends, challenge.statement(), counted), counted};
 }
 
 }  // namespace dgx::protocol

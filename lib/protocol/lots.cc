@@ -16,6 +16,21 @@ std::int64_t ticket_of(const Digest& lot, std::int64_t modulus) {
   return static_cast<std::int64_t>(number % static_cast<std::uint64_t>(modulus));
 }
 
+/// Draws one of the offers by a lot, and takes it from them.
+DrawnVerifier draw_one(const Digest& lot, std::vector<StakedOffer>& offers) {
+  std::sort(offers.begin(), offers.end(),
+            [](const StakedOffer& a, const StakedOffer& b) { return a.verifier < b.verifier; });
+  DrawnVerifier out;
+  for (const StakedOffer& offer : offers) out.sum += offer.bond;
+  out.lot = lot;
+  out.ticket = ticket_of(lot, out.sum);
+  auto chosen = offers.begin();
+  for (; out.ticket >= out.from + chosen->bond; ++chosen) out.from += chosen->bond;
+  out.drawn = *chosen;
+  offers.erase(chosen);
+  return out;
+}
+
 }  // namespace
 
 DrawSource::DrawSource(const manifest::Signed<manifest::Beacon>& beacon)
@@ -63,21 +78,22 @@ Digest lot(std::string_view tag, const Digest& round, ByteView ids) {
 
 std::vector<DrawnVerifier> draw_verifiers(const Digest& round, const Digest& proof,
                                           std::vector<StakedOffer> offers) {
-  std::sort(offers.begin(), offers.end(),
-            [](const StakedOffer& a, const StakedOffer& b) { return a.verifier < b.verifier; });
   std::vector<DrawnVerifier> out;
   while (out.size() < kMostDrawn && !offers.empty()) {
-    DrawnVerifier next;
-    for (const StakedOffer& offer : offers) next.sum += offer.bond;
-    next.lot = lot("verifier", round, ByteWriter().digest(proof).u64(out.size()).bytes());
-    next.ticket = ticket_of(next.lot, next.sum);
-    auto chosen = offers.begin();
-    for (; next.ticket >= next.from + chosen->bond; ++chosen) next.from += chosen->bond;
-    next.drawn = *chosen;
-    offers.erase(chosen);
-    out.push_back(next);
+    const Digest by = lot("verifier", round, ByteWriter().digest(proof).u64(out.size()).bytes());
+    out.push_back(draw_one(by, offers));
   }
   return out;
+}
+
+bool hits(const Digest& lot, std::int64_t ppm) {
+  unsigned __int128 number = 0;
+  for (std::size_t i = 0; i < 8; ++i) number = number << 8 | lot.bytes[i];
+  return number < (static_cast<unsigned __int128>(ppm) << 64) / 1'000'000;
+}
+
+DrawnVerifier draw_auditor(const Digest& round, const Digest& verdict, std::vector<StakedOffer> offers) {
+  return draw_one(lot("auditor", round, ByteWriter().digest(verdict).bytes()), offers);
 }
 
 }  // namespace dgx::protocol

@@ -75,8 +75,10 @@ std::vector<WaitingSlot> Market::slots_waiting() const {
   std::map<std::int64_t, WaitingSlot> out;
   for (const Digest& task : state_.unsettled) {
     const TaskRecord& record = state_.tasks.at(task);
-    if (standing(record, state_.clock.now()).state != TaskState::kProofCommitted) continue;
-    const auto slot = state_.slots.all.find(record.proof_slot);
+    const TaskState state = standing(record, state_.clock.now()).state;
+    const bool audits = state == TaskState::kRecheck && !record.audit;
+    if (state != TaskState::kProofCommitted && !audits) continue;
+    const auto slot = state_.slots.all.find(audits ? record.verdict_slot : record.proof_slot);
     if (slot == state_.slots.all.end() || slot->second.round) continue;
     out[slot->first] = {slot->first, slot->second.head};
   }

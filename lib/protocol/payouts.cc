@@ -50,24 +50,74 @@ void pay_solver(Purse& purse, const Stakes& stakes, const Bonds& bonds) {
 }
 
 /// The challengers who won against a statement, in the order in which their games were logged, each once.
-std::vector<std::string> winners(const Stakes& stakes, Challenged statement) {
+/// `auditor` is the signer of the audit, if it is one.
+std::vector<std::string> winners(const Stakes& stakes, Challenged statement,
+                                 const std::string& auditor = "") {
   std::vector<std::string> out;
   for (const DecidedGame& game : stakes.games) {
-    if (game.result != GameResult::kFalls || game.statement != statement) continue;
+    if (game.result != GameResult::kFalls || game.statement != statement || game.auditor != auditor) continue;
     if (std::find(out.begin(), out.end(), game.challenger) == out.end()) out.push_back(game.challenger);
   }
   return out;
 }
 
-bool fell(const Stakes& stakes, Challenged statement) { return !winners(stakes, statement).empty(); }
-bool refutation_stands(const Stakes& stakes) { return stakes.refuted && !fell(stakes, Challenged::kVerdict); }
+bool audit_fell(const Stakes& stakes, const RecheckStake& one) {
+  return !winners(stakes, Challenged::kAudit, one.who).empty();
+}
+
+/// The drawn auditor whose refutation of the proof stands; null if there is none. A volunteer's refutes
+/// nothing by itself.
+const RecheckStake* refuting_auditor(const Stakes& stakes) {
+  for (const RecheckStake& one : stakes.rechecks) {
+    if (one.drawn && one.shown && one.refutes && !audit_fell(stakes, one)) return &one;
+  }
+  return nullptr;
+}
+
+/// True if the task's verdict fell: in a game, or as an acceptance of what a drawn auditor refutes, since
+/// both replay the same segments.
+bool verdict_fell(const Stakes& stakes) {
+  return !winners(stakes, Challenged::kVerdict).empty() ||
+         (!stakes.refuted && refuting_auditor(stakes) != nullptr);
+}
+bool proof_fell(const Stakes& stakes) { return !winners(stakes, Challenged::kProof).empty(); }
+bool refutation_stands(const Stakes& stakes) { return stakes.refuted && !verdict_fell(stakes); }
+
+/// True if the statement that a game was about fell.
+bool fell(const Stakes& stakes, const DecidedGame& game) {
+  if (game.statement == Challenged::kProof) return proof_fell(stakes);
+  if (game.statement == Challenged::kVerdict) return verdict_fell(stakes);
+  return !winners(stakes, Challenged::kAudit, game.auditor).empty();
+}
+
+/// Puts `who` before all others.
+void put_first(std::vector<std::string>& finders, const std::string& who) {
+  std::erase(finders, who);
+  finders.insert(finders.begin(), who);
+}
+
+/// The finders of a fault of proof or verdict: those who won games, first of them those who had committed to
+/// saying so before anybody else had said it, in the order of their commitments.
+std::vector<std::string> finders_of(const Stakes& stakes, Challenged statement) {
+  const bool of_proof = statement == Challenged::kProof;
+  std::vector<std::string> out = winners(stakes, statement);
+  for (auto one = stakes.rechecks.rbegin(); one != stakes.rechecks.rend(); ++one) {
+    const bool said = one->shown && (one->refutes || (!of_proof && one->denies));
+    const bool committed = said && (!of_proof || one->is_early);
+    const bool won = std::find(out.begin(), out.end(), one->who) != out.end();
+    if (committed && (won || &*one == refuting_auditor(stakes))) put_first(out, one->who);
+  }
+  if (of_proof && refutation_stands(stakes)) put_first(out, stakes.verifier);
+  return out;
+}
 
 /// The first finder gets half of the amount, the next half of the rest, and so on; what is left is the
 /// jackpot's. Later finders take nothing from earlier ones, so a cheat who also finds themselves gains
 /// nothing by it.
-void share(Purse& purse, std::int64_t amount, const std::vector<std::string>& finders) {
+void share(Purse& purse, std::int64_t amount, const std::vector<std::string>& finders,
+           std::size_t most = kMaxFinders) {
   std::int64_t left = amount;
-  for (std::size_t i = 0; i < std::min(finders.size(), kMaxFinders); ++i) {
+  for (std::size_t i = 0; i < std::min(finders.size(), most); ++i) {
     const std::int64_t share = amount >> (i + 1);
     purse.give(finders[i], share);
     left -= share;
@@ -96,15 +146,12 @@ class LostBond {
   std::int64_t left_;
 };
 
-/// The cheat pays for the check that caught them, then their bond is split. The escrow goes back whole. A
-/// verifier whose refutation stands is the first finder.
+/// The cheat pays for the check that caught them, then their bond is split. The escrow goes back whole. An
+/// auditor has been paid from the jackpot, which gets that back.
 void split(Purse& purse, const Task& task, const Stakes& stakes, LostBond& lost) {
-  std::vector<std::string> finders = winners(stakes, Challenged::kProof);
-  if (refutation_stands(stakes)) {
-    std::erase(finders, stakes.verifier);
-    finders.insert(finders.begin(), stakes.verifier);
-    lost.pay(stakes.verifier, stakes.fee.value_or(0));
-  }
+  if (refutation_stands(stakes)) lost.pay(stakes.verifier, stakes.fee.value_or(0));
+  if (refuting_auditor(stakes) != nullptr) lost.pay("jackpot", stakes.audit_fee);
+  const std::vector<std::string> finders = finders_of(stakes, Challenged::kProof);
   share(purse, part_of(lost.left(), task.policy.split_verifier_ppm), finders);
   purse.give("jackpot", part_of(lost.left(), task.policy.split_jackpot_ppm));
 }
@@ -113,8 +160,8 @@ void split(Purse& purse, const Task& task, const Stakes& stakes, LostBond& lost)
 /// was silent, else back.
 void end_verifier(Purse& purse, const Stakes& stakes, bool silent) {
   const std::int64_t bond = stakes.verifier_bond;
-  if (fell(stakes, Challenged::kVerdict)) {
-    share(purse, bond / 2, winners(stakes, Challenged::kVerdict));
+  if (verdict_fell(stakes)) {
+    share(purse, bond / 2, finders_of(stakes, Challenged::kVerdict));
     purse.give("jackpot", bond - bond / 2);
   } else {
     purse.give(silent ? "jackpot" : stakes.verifier, bond);
@@ -123,8 +170,42 @@ void end_verifier(Purse& purse, const Stakes& stakes, bool silent) {
 }
 
 /// A verdict that fell earns nothing.
-std::int64_t fee_of(const Stakes& stakes) {
-  return fell(stakes, Challenged::kVerdict) ? 0 : stakes.fee.value_or(0);
+std::int64_t fee_of(const Stakes& stakes) { return verdict_fell(stakes) ? 0 : stakes.fee.value_or(0); }
+
+/// True if what an audit says against others was borne out: a denial by the verdict's fall, a volunteer's
+/// refutation by the proof's, or by an auditor's refutation that stands.
+bool is_borne_out(const Stakes& stakes, const RecheckStake& one) {
+  if (one.denies && !verdict_fell(stakes)) return false;
+  if (!one.refutes || one.drawn) return true;
+  return proof_fell(stakes) || refuting_auditor(stakes) != nullptr;
+}
+
+/// The bonds of those who owed audits, and the auditor's fee. A silent one has lost the bond, and so has who
+/// says what was not borne out. The few finders of a false audit are those first in order, so that a
+/// settlement has room for all.
+void end_rechecks(Purse& purse, const Stakes& stakes) {
+  constexpr std::size_t kMostFinders = 2;
+  std::int64_t fee = stakes.audit_fee;
+  for (const RecheckStake& one : stakes.rechecks) {
+    if (audit_fell(stakes, one)) {
+      share(purse, one.bond / 2, winners(stakes, Challenged::kAudit, one.who), kMostFinders);
+      purse.give("jackpot", one.bond - one.bond / 2);
+      continue;
+    }
+    const bool good = one.shown && is_borne_out(stakes, one);
+    purse.give(good ? one.who : "jackpot", one.bond);
+    const bool missed = proof_fell(stakes) && !one.refutes;
+    if (!good || !one.drawn || missed) continue;
+    purse.give(one.who, fee);
+    fee = 0;
+  }
+  purse.give("jackpot", fee);
+}
+
+std::int64_t recheck_bonds(const Stakes& stakes) {
+  std::int64_t out = 0;
+  for (const RecheckStake& one : stakes.rechecks) out += one.bond;
+  return out;
 }
 
 /// Half of the bond of a challenger who lost pays the defender for their answers; the other half is the
@@ -132,8 +213,10 @@ std::int64_t fee_of(const Stakes& stakes) {
 void end_games(Purse& purse, const Stakes& stakes) {
   for (const DecidedGame& game : stakes.games) {
     if (game.result != GameResult::kStands) continue;
-    const std::string& defender = game.statement == Challenged::kProof ? stakes.solver : stakes.verifier;
-    const std::int64_t half = fell(stakes, game.statement) ? 0 : game.bond / 2;
+    const std::string& defender = game.statement == Challenged::kProof     ? stakes.solver
+                                  : game.statement == Challenged::kVerdict ? stakes.verifier
+                                                                           : game.auditor;
+    const std::int64_t half = fell(stakes, game) ? 0 : game.bond / 2;
     purse.give(defender, half);
     purse.give("jackpot", game.bond - half);
   }
@@ -181,7 +264,7 @@ std::vector<Payout> payouts(const Task& task, Reason reason, const Stakes& stake
   const Bonds bonds = bonds_of(task);
   const bool assigned = reason != Reason::kNoAssignment;
   Purse purse(task.estimate.escrow + (assigned ? bonds.solver : 0) + stakes.verifier_bond +
-              stakes.silent_bonds + lost_bonds(stakes));
+              stakes.silent_bonds + lost_bonds(stakes) + stakes.audit_fee + recheck_bonds(stakes));
   const bool silent = stakes.proved && !stakes.fee;
   switch (reason) {
     case Reason::kAccepted:
@@ -203,7 +286,7 @@ std::vector<Payout> payouts(const Task& task, Reason reason, const Stakes& stake
     case Reason::kNoProof: {
       // A verifier who revealed the draw could give no verdict because of the solver's silence.
       LostBond lost(purse, stakes, bonds.solver);
-      const bool kept_waiting = stakes.drawn && !fell(stakes, Challenged::kVerdict);
+      const bool kept_waiting = stakes.drawn && !verdict_fell(stakes);
       if (kept_waiting) lost.pay(stakes.verifier, task.policy.verifier_fee);
       purse.give("jackpot", lost.left());
       end_verifier(purse, stakes, silent && !kept_waiting);
@@ -218,6 +301,7 @@ std::vector<Payout> payouts(const Task& task, Reason reason, const Stakes& stake
     }
   }
   end_games(purse, stakes);
+  end_rechecks(purse, stakes);
   return purse.close(stakes.submitter);
 }
 

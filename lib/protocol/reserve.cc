@@ -28,6 +28,15 @@ constexpr std::size_t kMoveBytes = 32 * kKiB;
 constexpr std::size_t kRoundBytes = 64 * kKiB;
 static_assert(kRoundBytes > (manifest::kMostCheckpoints * 32 / 3 * 4 + 2 * kKiB) / 3 * 4);
 constexpr std::size_t kGameBytes = 46 * kMoveBytes + 3 * kLongMoveBytes;
+/// An audit, or a verdict that states its witnesses, and more payments of a settlement.
+constexpr std::size_t kWitnessedBytes = 72 * kKiB;
+static_assert(kWitnessedBytes >
+              ((manifest::kMostWitnesses * 32 / 3 * 4 + manifest::kMostWitnesses * 8) / 3 * 4) + 4 * kKiB);
+constexpr std::size_t kMorePayouts = 48 * kKiB;
+/// More for an assigned task whose verdict may be audited: the verdict's witnesses, the round that draws the
+/// auditor, and the auditor's commitment and audit.
+constexpr std::size_t kAuditedBytes =
+    kMorePayouts + kWitnessedBytes + kRoundBytes + kStatementBytes + kWitnessedBytes;
 constexpr std::size_t kPostedBytes = kSettlementBytes + kAccountBytes;
 constexpr std::size_t kAssignedBytes = kPostedBytes + kStatements * kStatementBytes + 2 * kAccountBytes;
 constexpr std::size_t kOwnGameBytes = kLongMoveBytes + kGameBytes;
@@ -38,9 +47,15 @@ struct OwnGame {
   Challenged statement;
 };
 
-/// A bad proof hurts the submitter, a bad verdict the solver.
-std::array<OwnGame, 2> own_games(const TaskRecord& record) {
-  return {{{record.task.key_id, Challenged::kProof}, {*record.solver, Challenged::kVerdict}}};
+/// A bad proof hurts the submitter, a bad verdict or audit the solver, and an auditor has to win against a
+/// verdict that they deny.
+std::vector<OwnGame> own_games(const TaskRecord& record) {
+  std::vector<OwnGame> out{{record.task.key_id, Challenged::kProof}, {*record.solver, Challenged::kVerdict}};
+  if (record.task.body.policy.audit_ppm == 0) return out;
+  out.push_back({*record.solver, Challenged::kAudit});
+  const bool drawn = record.audit && record.audit->auditor;
+  out.push_back({drawn ? record.audit->auditor->drawn.verifier : Digest{}, Challenged::kVerdict});
+  return out;
 }
 
 bool was_played(const TaskRecord& record, const OwnGame& own) {
@@ -49,11 +64,21 @@ bool was_played(const TaskRecord& record, const OwnGame& own) {
   });
 }
 
+/// The room for a volunteer's audit and account.
+constexpr std::size_t kVolunteerBytes = kAccountBytes + kWitnessedBytes;
+
+std::size_t volunteers_of(const TaskRecord& record) {
+  return static_cast<std::size_t>(
+      std::count_if(record.rechecks.begin(), record.rechecks.end(),
+                    [&](const Recheck& one) { return !is_auditor(record, one.who); }));
+}
+
 std::size_t reserved_for(const TaskRecord& record) {
   if (!record.solver) return kPostedBytes + record.offers.size() * kAccountBytes;
   std::size_t out = kAssignedBytes;
   // The bonds of those who may be drawn are still locked.
   if (record.task.body.policy.beacon_source != 0) out += kRoundBytes + record.offers.size() * kAccountBytes;
+  if (record.task.body.policy.audit_ppm != 0) out += kAuditedBytes + volunteers_of(record) * kVolunteerBytes;
   for (const OwnGame& own : own_games(record)) out += was_played(record, own) ? 0 : kOwnGameBytes;
   for (const GameRecord& game : record.games) out += kAccountBytes + (game.game.decision() ? 0 : kGameBytes);
   return out;
@@ -61,7 +86,10 @@ std::size_t reserved_for(const TaskRecord& record) {
 
 bool is_own_game(const TaskRecord& record, const manifest::Challenge& challenge, const Digest& signer) {
   if (!record.solver) return false;
-  const Challenged statement = challenge.verdict ? Challenged::kVerdict : Challenged::kProof;
+  const bool of_verdict = record.verdict && challenge.verdict == record.verdict->id;
+  const Challenged statement = !challenge.verdict ? Challenged::kProof
+                               : of_verdict       ? Challenged::kVerdict
+                                                  : Challenged::kAudit;
   const auto all = own_games(record);
   return std::any_of(all.begin(), all.end(), [&](const OwnGame& own) {
     return own.challenger == signer && own.statement == statement && !was_played(record, own);
@@ -87,7 +115,6 @@ std::optional<std::size_t> Market::reserve_of(const manifest::Signed<manifest::B
     case Kind::kProof:
     case Kind::kBeacon:
     case Kind::kOpening:
-    case Kind::kVerdictCommitment:
     case Kind::kVerdict:
     case Kind::kDelivery:
     case Kind::kSettlement:
@@ -99,7 +126,15 @@ std::optional<std::size_t> Market::reserve_of(const manifest::Signed<manifest::B
     case Kind::kDeposit: return kAccountBytes;
     case Kind::kAssign:
       return kAssignedBytes - kPostedBytes + 2 * kOwnGameBytes +
-             (state_.policy && state_.policy->beacon_source != 0 ? kRoundBytes : 0);
+             (state_.policy && state_.policy->beacon_source != 0 ? kRoundBytes : 0) +
+             (state_.policy && state_.policy->audit_ppm != 0 ? kAuditedBytes + 2 * kOwnGameBytes : 0);
+    case Kind::kVerdictCommitment: {
+      const auto& commitment = std::get<manifest::VerdictCommitment>(statement.body);
+      const auto task = state_.tasks.find(commitment.task);
+      const bool volunteers =
+          commitment.audits && task != state_.tasks.end() && !is_auditor(task->second, statement.key_id);
+      return volunteers ? std::optional(kVolunteerBytes) : std::nullopt;
+    }
     case Kind::kWithdrawal: {
       const auto& withdrawal = std::get<manifest::Withdrawal>(statement.body);
       const auto account = state_.accounts.find(withdrawal.account);

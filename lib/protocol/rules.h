@@ -60,7 +60,8 @@ struct Entry {
 [[nodiscard]] Status apply(TaskRecord& record, const Entry& entry, const manifest::Proof& proof);
 [[nodiscard]] Status apply(TaskRecord& record, const Entry& entry, const manifest::Beacon& beacon);
 [[nodiscard]] Status apply(TaskRecord& record, const Entry& entry, const manifest::Opening& opening);
-[[nodiscard]] Status apply(TaskRecord& record, const Entry& entry, const manifest::VerdictCommitment& hidden);
+[[nodiscard]] Status apply(MarketState& market, const Entry& entry,
+                           const manifest::VerdictCommitment& hidden);
 [[nodiscard]] Status apply(MarketState& market, const Entry& entry, const manifest::Verdict& verdict);
 [[nodiscard]] Status apply(TaskRecord& record, const Entry& entry, const manifest::Delivery& delivery);
 
@@ -68,6 +69,17 @@ struct Entry {
 [[nodiscard]] Status apply(MarketState& market, const Entry& entry, const manifest::Challenge& challenge);
 [[nodiscard]] Status apply(MarketState& market, const Entry& entry, const manifest::Move& turn);
 [[nodiscard]] Status apply(TaskRecord& record, const Entry& entry, const manifest::Ruling& ruling);
+
+// Re-checks of a verdict, whose statements are those of verdicts: rules_audits.cc.
+
+/// Takes the commitment of the drawn auditor, or of a volunteer, whose bond it locks.
+[[nodiscard]] Status commit_to_audit(MarketState& market, TaskRecord& record, const Entry& entry,
+                                     const manifest::VerdictCommitment& hidden);
+[[nodiscard]] Status show_audit(TaskRecord& record, const Entry& entry, const manifest::Verdict& audit);
+/// Draws whether the task's verdict is audited, and by whom, and unlocks the bonds of all others.
+void draw_audit(MarketState& market, TaskRecord& record, const Entry& entry, const manifest::Round& round);
+/// kMalformed unless a verdict states its witnesses exactly where verdicts are audited and it accepts.
+[[nodiscard]] Status check_witnesses(const TaskRecord& record, const manifest::Verdict& verdict);
 
 // Checks and steps that several rules share: rules.cc.
 

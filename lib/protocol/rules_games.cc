@@ -52,18 +52,28 @@ std::int64_t move_deadline(const MarketState& market, const Game& game, std::int
   return now + window + std::min(waiting_beside(market, game, now) * window, left);
 }
 
+/// The proof can be challenged while its verdict is re-checked, too; the verdict itself not before everybody
+/// has shown what they committed to, since a challenge would tell others which rows are false.
+Status check_challengeable(const TaskRecord& record, std::int64_t now, const manifest::Challenge& challenge) {
+  if (challenge.verdict) return check_state(record, now, {TaskState::kChallengeWindow});
+  return check_state(record, now, {TaskState::kRecheck, TaskState::kReveal, TaskState::kChallengeWindow});
+}
+
 }  // namespace
 
 Status apply(MarketState& market, const Entry& entry, const manifest::Challenge& challenge) {
   DGX_TRY(TaskRecord* const record, record_of(market, challenge.task));
   DGX_CHECK(check_about(*record, challenge.proof));
-  DGX_CHECK(check_state(*record, entry.now, {TaskState::kChallengeWindow}));
+  DGX_CHECK(check_challengeable(*record, entry.now, challenge));
   DGX_TRY(const GameTerms terms, terms_of(*record, challenge, entry.signer(), entry.now));
   DGX_CHECK(check_balance(market, entry.account(), terms.bond, "the challenger's bond"));
   Dispute dispute{record->task, *record->proof, std::nullopt, std::nullopt, entry.with(challenge)};
-  if (challenge.verdict) dispute.verdict = record->verdict;
+  if (challenge.verdict) {
+    const auto* const named = verdict_of(*record, *challenge.verdict);
+    dispute.verdict = named != nullptr ? std::optional(*named) : record->verdict;
+  }
   const bool draws = challenge.about == manifest::About::kWitness || challenge.about == manifest::About::kRow;
-  if (draws && record->verdict && record->verdict->body.beacon) dispute.beacon = source_of(*record);
+  if (draws && dispute.verdict && dispute.verdict->body.beacon) dispute.beacon = source_of(*record);
   DGX_TRY(Game game, Game::open(std::move(dispute)));
   const std::int64_t deadline = move_deadline(market, game, 0, entry.now);
   record->games.push_back({std::move(game), terms.bond, terms.counted, entry.now, deadline, 0, std::nullopt});

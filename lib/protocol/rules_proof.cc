@@ -96,7 +96,10 @@ Status apply(TaskRecord& record, const Entry& entry, const manifest::Opening& op
   return {};
 }
 
-Status apply(TaskRecord& record, const Entry& entry, const manifest::VerdictCommitment& commitment) {
+Status apply(MarketState& market, const Entry& entry, const manifest::VerdictCommitment& commitment) {
+  DGX_TRY(TaskRecord* const found, record_of(market, commitment.task));
+  TaskRecord& record = *found;
+  if (commitment.audits) return commit_to_audit(market, record, entry, commitment);
   DGX_CHECK(check_signer(entry, verifier_at(record, entry.now), "verifier"));
   DGX_CHECK(check_state(record, entry.now, {TaskState::kOpened}));
   DGX_CHECK(check_about(record, commitment.proof));
@@ -109,6 +112,7 @@ Status apply(TaskRecord& record, const Entry& entry, const manifest::VerdictComm
 Status apply(MarketState& market, const Entry& entry, const manifest::Verdict& verdict) {
   DGX_TRY(TaskRecord* const found, record_of(market, verdict.task));
   TaskRecord& record = *found;
+  if (verdict.audits) return show_audit(record, entry, verdict);
   DGX_CHECK(check_signer(entry, verifier_at(record, entry.now), "verifier"));
   DGX_CHECK(check_about(record, verdict.proof));
   if (record.verdict) return not_allowed("the task already has its verdict");
@@ -118,16 +122,19 @@ Status apply(MarketState& market, const Entry& entry, const manifest::Verdict& v
                               {TaskState::kProofCommitted, TaskState::kAwaitingOpening, TaskState::kDrawn,
                                TaskState::kOpened, TaskState::kVerifyCommitted, TaskState::kChallengeWindow})
                 : check_state(record, entry.now, {TaskState::kOpened, TaskState::kVerifyCommitted}));
-  if (has_fallen(record, Challenged::kProof, entry.now)) return not_allowed("the proof has already fallen");
+  if (has_fallen(record, record.proof->id, entry.now)) return not_allowed("the proof has already fallen");
   DGX_TRY(const Segments segments, segments_of(record.task.body, record.proof->body));
   DGX_CHECK(check_draw(record, segments, verdict));
   DGX_CHECK(check_stated_work(record.task.body, segments, verdict));
+  DGX_CHECK(check_witnesses(record, verdict));
   DGX_CHECK(check_committed(record, entry, verdict));
   record.verdict = entry.with(verdict);
   record.verifier = entry.signer();
   record.verdict_ms = entry.now;
+  record.verdict_slot = slot_of(entry.receipt_ms, record.task.body.policy);
   record.games_before_verdict = record.games.size();
-  release_offers(market, record, staked_offers(record));
+  // Those who were not asked may be drawn to audit an acceptance.
+  if (!is_rechecked(record)) release_offers(market, record, staked_offers(record));
   return {};
 }
 
@@ -137,10 +144,11 @@ Status apply(TaskRecord& record, const Entry& entry, const manifest::Delivery& d
   if (delivery.final_state != record.proof->body.final_state)
     return malformed("final: is not the proof's final state");
   if (record.delivered) return not_allowed("the final state is already delivered");
-  DGX_CHECK(check_state(record, entry.now,
-                        {TaskState::kProofCommitted, TaskState::kAwaitingOpening, TaskState::kDrawn,
-                         TaskState::kOpened, TaskState::kVerifyCommitted, TaskState::kChallengeWindow,
-                         TaskState::kArbitration, TaskState::kAwaitingDelivery}));
+  DGX_CHECK(
+      check_state(record, entry.now,
+                  {TaskState::kProofCommitted, TaskState::kAwaitingOpening, TaskState::kDrawn,
+                   TaskState::kOpened, TaskState::kVerifyCommitted, TaskState::kRecheck, TaskState::kReveal,
+                   TaskState::kChallengeWindow, TaskState::kArbitration, TaskState::kAwaitingDelivery}));
   record.delivered = true;
   return {};
 }

@@ -6,13 +6,15 @@
 namespace dgx::protocol {
 namespace {
 
-/// Draws the verifiers of a proof, and unlocks the bonds of those who were not drawn.
+/// Draws the verifiers of a proof, and unlocks the bonds of those who were not drawn, unless one of them may
+/// still be drawn to audit the verdict.
 void draw(MarketState& market, TaskRecord& record, const Entry& entry, const manifest::Round& round) {
   std::vector<StakedOffer> offers;
   for (const auto& [id, offer] : record.offers) offers.push_back({id, offer.statement.key_id, offer.bond});
   const Digest& proof = record.proof->id;
   record.round = ProofRound{DrawSource(entry.with(round), proof), entry.now,
                             draw_verifiers(round.value, proof, std::move(offers))};
+  if (record.task.body.policy.audit_ppm > 0) return;
   std::set<Digest> drawn;
   for (const DrawnVerifier& one : record.round->drawn) drawn.insert(one.drawn.offer);
   release_offers(market, record, drawn);
@@ -44,6 +46,9 @@ Status apply(MarketState& market, const Entry& entry, const manifest::Round& rou
     const bool waits = record.proof && record.proof_slot == round.slot &&
                        standing(record, entry.now).state == TaskState::kProofCommitted;
     if (waits) draw(market, record, entry, round);
+    const bool audits = record.verdict && record.verdict_slot == round.slot && !record.audit &&
+                        standing(record, entry.now).state == TaskState::kRecheck;
+    if (audits) draw_audit(market, record, entry, round);
   }
   return {};
 }

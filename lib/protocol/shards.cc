@@ -24,6 +24,16 @@ json::Object assignment_json(const Assignment& assignment) {
                    {"beacon_value", assignment.beacon_value.hex()},
                    {"draw", manifest::name_of(assignment.draw)}};
   if (assignment.beacon) out.emplace("beacon", assignment.beacon->hex());
+  if (assignment.audited)
+    out.emplace("audited", json::Object{{"verdict", assignment.audited->verdict.hex()},
+                                        {"verifier", assignment.audited->verifier.hex()}});
+  return out;
+}
+
+Audited read_audited(json::Fields& in) {
+  Audited out;
+  out.verdict = manifest::read_digest(in, "verdict");
+  out.verifier = manifest::read_digest(in, "verifier");
   return out;
 }
 
@@ -33,17 +43,18 @@ Assignment read_assignment(json::Fields& in) {
   out.proof = manifest::read_digest(in, "proof");
   out.verifier = manifest::read_digest(in, "verifier");
   out.beacon_value = manifest::read_digest(in, "beacon_value");
-  out.draw = manifest::read_enum(in, "draw", std::array{Draw::kPolicy, Draw::kChosen});
+  out.draw = manifest::read_enum(in, "draw", std::array{Draw::kPolicy, Draw::kChosen, Draw::kAudit});
   out.beacon = manifest::read_optional_digest(in, "beacon");
+  if (in.has("audited")) out.audited = manifest::read_object(in, "audited", read_audited);
   return out;
 }
 
-std::vector<std::int64_t> read_drawn(json::Fields& in) {
+std::vector<std::int64_t> read_numbers(json::Fields& in, const char* key) {
   std::vector<std::int64_t> out;
-  for (const json::Value& item : in.array("drawn", manifest::kMaxStates)) {
+  for (const json::Value& item : in.array(key, manifest::kMaxStates)) {
     const std::int64_t* index = item.as_int();
     if (index == nullptr || *index < 0 || (!out.empty() && *index <= out.back())) {
-      in.fail("drawn", fmt::format("entry {} is not an ascending segment number", out.size()));
+      in.fail(key, fmt::format("entry {} is not an ascending segment number", out.size()));
       return out;
     }
     out.push_back(*index);
@@ -133,7 +144,10 @@ std::string encode_shard(const Shard& shard) {
                          {"count", shard.count},
                          {"drawn", drawn},
                          {"rows", rows}};
-  return json::Value(out).dump();
+  if (!shard.assignment.audited) return json::Value(out).dump();
+  json::Object audit = out;
+  audit.emplace("denied", json::Array(shard.denied.begin(), shard.denied.end()));
+  return json::Value(audit).dump();
 }
 
 Result<Shard> decode_shard(std::string_view text) {
@@ -147,8 +161,9 @@ Result<Shard> decode_shard(std::string_view text) {
   out.dataset = manifest::read_digest(in, "dataset");
   out.count = in.integer("count", 1, kMaxShards);
   out.index = in.integer("index", 0, out.count - 1);
-  out.drawn = read_drawn(in);
+  out.drawn = read_numbers(in, "drawn");
   out.rows = read_rows(in);
+  if (out.assignment.audited) out.denied = read_numbers(in, "denied");
   DGX_CHECK(in.finish());
   return out;
 }

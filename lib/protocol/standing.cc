@@ -48,7 +48,44 @@ void add_verifiers(const TaskRecord& record, std::int64_t now, Stakes& out) {
   out.verifier = verifier ? verifier->hex() : "";
   for (const Digest& id : staked_offers(record)) {
     const OfferRecord& offer = record.offers.at(id);
+    if (is_auditor(record, offer.statement.key_id)) continue;
     (offer.statement.key_id == verifier ? out.verifier_bond : out.silent_bonds) += offer.bond;
+  }
+}
+
+/// True if no challenge of the proof that won was logged before the commitment.
+bool is_early(const TaskRecord& record, const std::vector<std::optional<GameEnd>>& ends,
+              const Recheck& recheck) {
+  for (std::size_t i = 0; i < recheck.games_before; ++i) {
+    const bool proof = record.games[i].challenged() == Challenged::kProof;
+    if (proof && ends[i] && ends[i]->result == GameResult::kFalls) return false;
+  }
+  return true;
+}
+
+RecheckStake stake_of(const TaskRecord& record, const std::vector<std::optional<GameEnd>>& ends,
+                      const Recheck& recheck) {
+  RecheckStake out{recheck.who.hex(), recheck.bond};
+  out.shown = recheck.audit.has_value();
+  out.refutes = out.shown && recheck.audit->body.outcome == Outcome::kRefuted;
+  out.denies = out.shown && !recheck.audit->body.denied.empty();
+  out.is_early = is_early(record, ends, recheck);
+  return out;
+}
+
+/// Adds the drawn auditor, who owes an audit whether or not they committed to one, and the volunteers.
+void add_rechecks(const TaskRecord& record, const std::vector<std::optional<GameEnd>>& ends, Stakes& out) {
+  if (record.audit && record.audit->auditor) {
+    const StakedOffer& offer = record.audit->auditor->drawn;
+    const Recheck* const own = recheck_of(record, offer.verifier);
+    RecheckStake stake = own != nullptr ? stake_of(record, ends, *own) : RecheckStake{offer.verifier.hex()};
+    stake.bond = offer.bond;
+    stake.drawn = true;
+    out.rechecks.push_back(std::move(stake));
+    out.audit_fee = record.audit->fee;
+  }
+  for (const Recheck& one : record.rechecks) {
+    if (!is_auditor(record, one.who)) out.rechecks.push_back(stake_of(record, ends, one));
   }
 }
 
@@ -68,15 +105,19 @@ Stakes stakes_of(const TaskRecord& record, std::int64_t now) {
   }
   for (std::size_t i = 0; i < record.games.size(); ++i) {
     const GameRecord& game = record.games[i];
-    out.games.push_back({game.game.dispute().challenger().hex(), game.challenged(),
-                         ends[i] ? ends[i]->result : GameResult::kReturned, game.bond});
+    const Challenged what = game.challenged();
+    out.games.push_back({game.game.dispute().challenger().hex(), what,
+                         ends[i] ? ends[i]->result : GameResult::kReturned, game.bond,
+                         what == Challenged::kAudit ? game.game.dispute().defender().hex() : ""});
   }
+  add_rechecks(record, ends, out);
   return out;
 }
 
 /// A task's games at a moment, summed up.
 struct Games {
   std::optional<std::int64_t> proof_fell, verdict_fell;  ///< times
+  std::map<Digest, std::int64_t> fell;                   ///< times, by id of the proof, verdict or audit
   std::optional<std::int64_t> open_until;                ///< the last deadline among the open ones
   std::int64_t last_end = 0;
 };
@@ -92,10 +133,25 @@ Games games_of(const TaskRecord& record, std::int64_t now) {
     }
     out.last_end = std::max(out.last_end, ends[i]->milliseconds);
     if (ends[i]->result != GameResult::kFalls) continue;
-    auto& fell = game.challenged() == Challenged::kProof ? out.proof_fell : out.verdict_fell;
-    fell = std::min(fell.value_or(ends[i]->milliseconds), ends[i]->milliseconds);
+    const auto [fall, first] = out.fell.emplace(game.statement(), ends[i]->milliseconds);
+    if (!first) fall->second = std::min(fall->second, ends[i]->milliseconds);
   }
+  const auto time_of = [&](const auto& statement) {
+    const auto fall = statement ? out.fell.find(statement->id) : out.fell.end();
+    return fall == out.fell.end() ? std::nullopt : std::optional(fall->second);
+  };
+  out.proof_fell = time_of(record.proof);
+  out.verdict_fell = time_of(record.verdict);
   return out;
+}
+
+/// True if an auditor's refutation of the proof stands. It counts like a verifier's: a volunteer's does not.
+bool auditor_refutes(const TaskRecord& record, const Games& games) {
+  for (const Recheck& one : record.rechecks) {
+    if (one.audit && one.audit->body.outcome == Outcome::kRefuted && is_auditor(record, one.who))
+      return !games.fell.contains(one.audit->id);
+  }
+  return false;
 }
 
 Standing due(const TaskRecord& record, Reason reason, std::int64_t now) {
@@ -110,6 +166,7 @@ Standing due(const TaskRecord& record, Reason reason, std::int64_t now) {
 /// none; only a refutation that stands excuses a solver who did not open.
 Reason reason_of(const TaskRecord& record, const Games& games) {
   const bool fell = games.verdict_fell.has_value();
+  if (auditor_refutes(record, games)) return Reason::kRefuted;
   if (is_refuted(record) && !fell) return Reason::kRefuted;
   if (!record.opening) return Reason::kNoProof;
   if (record.verdict && !fell) return Reason::kAccepted;
@@ -117,10 +174,14 @@ Reason reason_of(const TaskRecord& record, const Games& games) {
 }
 
 /// Start of the challenge window: the last of the opening, the verdict (or the deadline of whichever was
-/// missed) and the fall of a verdict, since whoever kept silent because of it can still object to the proof.
+/// missed), the end of its re-checks, and the fall of a verdict or audit, since whoever kept silent because
+/// of it can still object to the proof.
 std::int64_t window_begin(const TaskRecord& record, const Games& games) {
   std::int64_t since = record.opening ? record.opening_ms : opening_duty(record)->deadline_ms;
-  since = std::max(since, games.verdict_fell.value_or(0));
+  for (const auto& [statement, when] : games.fell) {
+    if (statement != record.proof->id) since = std::max(since, when);
+  }
+  if (is_rechecked(record)) return std::max(since, recheck_times(record).ends_ms);
   if (record.verdict) return std::max(since, record.verdict_ms);
   const auto turns = turns_of(record);
   return turns.empty() ? since : std::max(since, turns.back().deadline_ms);
@@ -172,9 +233,10 @@ std::optional<Standing> awaited_step(const TaskRecord& record, std::int64_t now)
 }  // namespace
 
 std::string_view name_of(TaskState state) {
-  constexpr std::array<std::string_view, 12> kNames{
-      "open",   "assigned",         "proof-committed",  "awaiting-opening", "drawn",
-      "opened", "verify-committed", "challenge-window", "arbitration",      "awaiting-delivery",
+  constexpr std::array<std::string_view, 14> kNames{
+      "open",   "assigned",         "proof-committed",  "awaiting-opening",
+      "drawn",  "opened",           "verify-committed", "recheck",
+      "reveal", "challenge-window", "arbitration",      "awaiting-delivery",
       "due",    "settled"};
   return kNames[static_cast<std::size_t>(state)];
 }
@@ -215,6 +277,12 @@ Standing standing(const TaskRecord& record, std::int64_t now) {
   }
   if (!record.verdict) {
     if (const auto awaited = awaited_step(record, now)) return *awaited;
+  }
+  if (is_rechecked(record)) {
+    const RecheckTimes times = recheck_times(record);
+    if (now <= times.commit_ms) return {TaskState::kRecheck, times.commit_ms, std::nullopt};
+    if (now <= times.reveal_ms && times.ends_ms == times.reveal_ms)
+      return {TaskState::kReveal, times.reveal_ms, std::nullopt};
   }
   return objected(record, games_of(record, now), now);
 }

@@ -72,6 +72,7 @@ std::set<Digest> staked_offers(const TaskRecord& record) {
   // A verdict before the opening comes from the first; without an opening nobody else was asked.
   const std::size_t last = record.verdict ? verdict : record.opening ? drawn.size() - 1 : 0;
   for (std::size_t i = 0; i <= last; ++i) out.insert(drawn[i].drawn.offer);
+  if (record.audit && record.audit->auditor) out.insert(record.audit->auditor->drawn.offer);
   return out;
 }
 

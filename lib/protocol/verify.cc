@@ -33,19 +33,36 @@ std::optional<RowReason> fault_of(const State& start, const Segment& segment) {
   return std::nullopt;
 }
 
+/// A witness to be made on the way: whose, of the state after which step, and where it goes.
+struct Awaited {
+  Digest verifier;
+  std::int64_t step = 0;
+  Digest* witness = nullptr;
+};
+
+Status take_witnesses(program::Executor& executor, std::int64_t step, std::span<const Awaited> awaited) {
+  std::optional<Digest> interior;
+  for (const Awaited& one : awaited) {
+    if (step != one.step) continue;
+    if (!interior) {
+      DGX_TRY(const merkle::StateDigests digests, executor.digests(1));
+      interior = digests.state;
+    }
+    *one.witness = witness_of(one.verifier, *interior);
+  }
+  return {};
+}
+
 /// Runs the segment's steps. Returns the digest of the end state, or nullopt after a non-finite step, and
-/// sets the witness on the way.
+/// sets the witnesses on the way.
 Result<std::optional<Digest>> run_steps(program::Executor& executor, const Segment& segment,
-                                        std::int64_t witnessed, const Digest& verifier,
-                                        const std::function<bool()>& progress, Digest& witness) {
+                                        std::span<const Awaited> awaited,
+                                        const std::function<bool()>& progress) {
   for (std::int64_t step = segment.first + 1; step <= segment.end; ++step) {
     Status status = executor.step();
     if (!status.ok() && status.error().code == ErrorCode::kMalformed) return std::optional<Digest>();
     DGX_CHECK(std::move(status));
-    if (step == witnessed) {
-      DGX_TRY(const merkle::StateDigests interior, executor.digests(1));
-      witness = witness_of(verifier, interior.state);
-    }
+    DGX_CHECK(take_witnesses(executor, step, awaited));
     if (progress && !progress()) {
       return Error{ErrorCode::kInterrupted, fmt::format("segment {}: interrupted", segment.index), {}};
     }
@@ -74,7 +91,7 @@ Status check_rows(std::span<const VerdictRow> rows, const Segments& segments,
 /// Checks that a verdict of the policy's draw is about all of it and nothing else.
 Status check_drawn(const Task& task, const Segments& segments, const Assignment& assignment,
                    std::span<const std::int64_t> replayed) {
-  if (assignment.draw != Draw::kPolicy) return {};
+  if (assignment.draw == Draw::kChosen) return {};
   DGX_TRY(const std::vector<std::int64_t> drawn, policy_draw(task, segments, assignment));
   if (std::equal(drawn.begin(), drawn.end(), replayed.begin(), replayed.end())) return {};
   return malformed("verdict: the replayed segments are not those that the policy draws");
@@ -157,7 +174,8 @@ Result<OpeningDraw> drawn_after_proof(const Signed<Task>& task, const Signed<Pro
 
 Result<VerdictRow> replay_segment(program::Executor& executor, const State& start, const Segment& segment,
                                   const Digest& start_digest, const std::optional<Digest>& end_digest,
-                                  const Assignment& assignment, const std::function<bool()>& progress) {
+                                  const Assignment& assignment, const std::function<bool()>& progress,
+                                  Digest* audited) {
   const std::string where = fmt::format("segment {}", segment.index);
   DGX_TRY(const merkle::StateDigests given, merkle::state_digests(start));
   if (given.state != start_digest)
@@ -172,13 +190,16 @@ Result<VerdictRow> replay_segment(program::Executor& executor, const State& star
     return disagreement(row, RowReason::kState);
   if (!loaded.ok()) return within(where, std::move(loaded).error());
 
-  constexpr std::int64_t kNone = -1;  // a single step has no interior state
-  const std::int64_t witnessed =
-      segment.length() < 2
-          ? kNone
-          : witness_step(assignment.beacon_value, assignment.proof, assignment.verifier, segment);
-  DGX_TRY(const std::optional<Digest> end,
-          run_steps(executor, segment, witnessed, assignment.verifier, progress, row.witness));
+  std::vector<Awaited> awaited;
+  const auto await = [&](const Digest& verifier, Digest* witness) {
+    const std::int64_t step = witness_step(assignment.beacon_value, assignment.proof, verifier, segment);
+    awaited.push_back({verifier, step, witness});
+  };
+  if (segment.length() > 1) {  // a single step has no interior state
+    await(assignment.verifier, &row.witness);
+    if (assignment.audited && audited != nullptr) await(assignment.audited->verifier, audited);
+  }
+  DGX_TRY(const std::optional<Digest> end, run_steps(executor, segment, awaited, progress));
   if (!end && end_digest) return disagreement(row, RowReason::kNonFinite);
   row.recomputed = end.value_or(manifest::diverged_end());
   if (end != end_digest) return disagreement(row, RowReason::kDigest);
@@ -188,7 +209,7 @@ Result<VerdictRow> replay_segment(program::Executor& executor, const State& star
 
 Result<Verdict> assemble_verdict(const Task& task, const Segments& segments, const Assignment& assignment,
                                  std::span<const Digest> states, std::vector<VerdictRow>& rows,
-                                 const Digest& nonce) {
+                                 const Digest& nonce, std::vector<std::int64_t> denied) {
   std::sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) { return a.index < b.index; });
   DGX_CHECK(check_rows(rows, segments, states));
   std::vector<std::int64_t> replayed;
@@ -210,6 +231,14 @@ Result<Verdict> assemble_verdict(const Task& task, const Segments& segments, con
   DGX_TRY(out.work, replay_work(task, segments, replayed));
   out.miss_probability = miss_probabilities(segments, replayed);
   out.nonce = nonce;
+  if (assignment.audited) out.audits = assignment.audited->verdict;
+  out.denied = std::move(denied);
+  const bool stated = task.policy.audit_ppm > 0 && out.draw != Draw::kChosen && wrong == rows.end();
+  if (!stated) return out;
+  if (rows.size() > manifest::kMostWitnesses)
+    return usage_error(fmt::format("a verdict has room for {} witnesses, not for {}",
+                                   manifest::kMostWitnesses, rows.size()));
+  for (const VerdictRow& row : rows) out.witnesses.push_back(row.witness);
   return out;
 }
 
@@ -240,7 +269,7 @@ bool is_work_of(const Task& task, const Segments& segments, std::int64_t count, 
 
 Status check_stated_work(const Task& task, const Segments& segments, const Verdict& verdict) {
   const bool accepted = verdict.outcome == manifest::Outcome::kAccepted;
-  const bool policy = verdict.draw == manifest::Draw::kPolicy;
+  const bool policy = verdict.draw != manifest::Draw::kChosen;
   const std::int64_t diverging = segments.diverged() ? 1 : 0;
   // The policy's draw includes the diverging step; a chosen one may.
   bool follows = is_work_of(task, segments, verdict.replayed - diverging, diverging, verdict.work);

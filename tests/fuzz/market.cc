@@ -62,7 +62,45 @@ struct Book {
       pages.push_back(sealed(Deposit{test::key_id(who), 10'000, "first", test::ledger_id()}, 1));
     for (const test::TinyRun& run : runs) add(run);
     for (const Body& body : test::bodies()) pages.push_back(of_first_run(body));
+    add_audited();
   }
+  /// Another market, which draws verifiers and audits their verdicts: what is signed there before its rounds.
+  /// The jackpot is filled by those who lose bonds.
+  void add_audited() {
+    Policy policy = test::policy();
+    policy.beacon_source = 1;
+    policy.beacon_slot_ms = 1'000;
+    policy.beacon_steps = 65'536;
+    policy.audit_ppm = 1'000'000;
+    audited_from = pages.size();
+    const Statement first = sealed(LedgerPolicy{policy, test::digest("nonce of the audited")}, 1);
+    pages.push_back(first);
+    for (std::uint8_t who = 2; who <= kPeople; ++who)
+      pages.push_back(sealed(Deposit{test::key_id(who), 100'000, "first", first.id}, 1));
+    const auto in_market = [&](std::uint64_t seed) {
+      return test::tiny_run("audited", test::TinyExecutor(), [&](Task& task) {
+        task.policy = policy;
+        task.ledger = first.id;
+        task.seed += seed;
+      });
+    };
+    audited = in_market(0);
+    for (const test::TinyRun& run : {in_market(1), audited}) {
+      pages.push_back(any(run.task));
+      BeaconCommitment offer = test::offer(run).body;
+      for (std::uint8_t who = 4; who <= kPeople; ++who) {
+        offer.bond = 501 + 100 * who;
+        pages.push_back(sealed(offer, who));
+      }
+      Assign assign = test::assignment(run).body;
+      assign.commitment.reset();
+      pages.push_back(sealed(assign, test::kSolver));
+    }
+    pages.push_back(any(audited.proof));
+    pages.push_back(any(test::delivery(audited)));
+  }
+  test::TinyRun audited;
+  std::size_t audited_from = 0;  ///< its first page
   /// A body of any kind, sealed, about the first run as far as replacing digests of words allows.
   [[nodiscard]] Statement of_first_run(const Body& body) const {
     const crypto::SecretKey key = test::key(test::kVerifier);
@@ -113,6 +151,9 @@ std::string picture(const protocol::Market& market) {
     out += "\n" + id.hex() + " " + std::string(name_of(stands.state)) + " " +
            std::to_string(stands.deadline_ms.value_or(-1)) + " " + std::to_string(record.offers.size()) +
            " " + std::to_string(record.profiles.size()) + std::to_string(record.delivered);
+    if (record.audit) out += " audit " + record.audit->lot.hex() + std::to_string(record.audit->fee);
+    for (const auto& one : record.rechecks)
+      out += " " + one.who.hex() + (one.audit ? one.audit->id.hex() : "") + std::to_string(one.bond);
     for (const auto& game : record.games) {
       out += "\n  " + game.id().hex() + " " + std::to_string(game.game.turn()) + " " +
              std::to_string(game.deadline_ms) + " " + std::to_string(game.bond) +
@@ -139,6 +180,53 @@ struct Logged {
   Statement statement;
   std::int64_t milliseconds = 0;
 };
+
+std::vector<std::int64_t> round_draw(const protocol::TaskRecord& record) {
+  const auto segments = *protocol::segments_of(record.task.body, record.proof->body);
+  return *protocol::policy_draw(record.task.body, segments, record.round->source.value, record.proof->id, {});
+}
+
+/// The rounds that are waited for. Nobody computes a delay here.
+std::vector<Statement> rounds_of(const protocol::Market& market, const Digest& ledger) {
+  std::vector<Statement> out;
+  for (const protocol::WaitingSlot& slot : market.slots_waiting()) {
+    DelayChain chain{market.policy()->beacon_steps, {}};
+    for (std::int64_t i = 0; i < delay_checkpoints(chain.steps); ++i)
+      chain.checkpoints.push_back(test::digest(std::to_string(slot.slot)));
+    const Digest value = round_value(chain);
+    out.push_back(sealed(Round{ledger, slot.slot, slot.head, std::move(chain), value}, 1));
+  }
+  return out;
+}
+/// The next statements after the round of the audited proof: its opening, a verdict, which may be lazy,
+/// audits.
+std::vector<Statement> audited_step(const protocol::Market& market, const Op& op) {
+  const test::TinyRun& run = book().audited;
+  const auto found = market.tasks().find(run.task.id);
+  if (found == market.tasks().end() || !found->second.round) return {};
+  const protocol::TaskRecord& record = found->second;
+  const protocol::DrawSource& round = record.round->source;
+  const auto who = static_cast<std::uint8_t>(2 + op.extra % (kPeople - 1));
+  const auto by_key = [&](const Digest& key) {
+    std::uint8_t out = 1;
+    while (out < kPeople && test::key_id(out) != key) ++out;
+    return out;
+  };
+  if (!record.opening)
+    return {sealed(Opening{run.task.id, run.proof.id, round.id, "opening"}, test::kSolver)};
+  if (!record.verdict) {
+    const std::uint8_t verifier = by_key(*protocol::verifier_at(record, market.clock().now()));
+    Verdict body = test::replayed(run, round, verifier);
+    if (op.extra >= 128) body.witnesses[op.extra % body.witnesses.size()] = test::digest("a guess");
+    return {sealed(body, verifier)};
+  }
+  if (!protocol::is_rechecked(record)) return {};
+  Verdict audit = test::replayed(run, round, who, &*record.verdict);
+  if (op.extra >= 192) audit.denied = {round_draw(record).front()};
+  const Statement shown = sealed(audit, who);
+  const Digest hidden = verdict_commitment(shown.id, audit.nonce);
+  return {sealed(VerdictCommitment{run.task.id, run.proof.id, hidden, record.verdict->id}, who), shown};
+}
 
 /// A market and its ledger in memory, driven by an input.
 class World {
@@ -188,7 +276,7 @@ class World {
     const std::size_t pages = book().pages.size();
     if (op.what < pages) return {book().pages[op.what]};
     std::vector<Statement> out;
-    switch ((op.what - pages) % 5) {
+    switch ((op.what - pages) % 7) {
       case 0:
         for (const Settlement& settlement : market_.due(now_)) out.push_back(sealed(settlement, 1));
         break;
@@ -205,6 +293,10 @@ class World {
                              static_cast<std::uint8_t>(1 + op.extra % kPeople)));
         break;
       case 3: out = move_of(op); break;
+      case 4:
+        if (!entries_.empty()) out = rounds_of(market_, entries_[0].statement.id);
+        break;
+      case 5: out = audited_step(market_, op); break;
       default: {
         const auto& run = book().runs[op.extra % 2];
         const auto who = static_cast<std::uint8_t>(2 + op.extra / 2 % (kPeople - 1));
@@ -323,10 +415,31 @@ std::vector<std::string> fuzz::seeds() {
   const Op settle{pages, 0, 9, 0}, head{static_cast<std::uint8_t>(pages + 1), 0, 4, 0};
   const Op withdraw{static_cast<std::uint8_t>(pages + 2), 0, 0, 2},
       move{static_cast<std::uint8_t>(pages + 3), 0, 5, 128};
-  const Op challenge{static_cast<std::uint8_t>(pages + 4), 0, 0, 67};
+  const Op challenge{static_cast<std::uint8_t>(pages + 6), 0, 0, 67};
+  std::vector<std::string> out;
+  // An audited market: a bond for the jackpot, then a task up to its audits, honest or lazy.
+  for (const std::uint8_t lazy : {std::uint8_t{0}, std::uint8_t{128}}) {
+    const auto from = static_cast<std::uint8_t>(book().audited_from);
+    const Op round{static_cast<std::uint8_t>(pages + 4), 0, 8, 0};
+    const auto next = [&](std::uint8_t when, std::uint8_t extra) {
+      return Op{static_cast<std::uint8_t>(pages + 5), 0, when, extra};
+    };
+    std::vector<Op> ops;
+    for (std::uint8_t page = from; page < pages; ++page) {
+      const std::size_t at = page - book().audited_from;
+      const bool assigns = at == 14 || at == 21;
+      if (at == 15) ops.push_back({pages, 0, 9, 0});  // settles the idle task
+      ops.push_back({page, 0, static_cast<std::uint8_t>(assigns ? 6 : 0), 0});
+    }
+    for (const Op& op : {round, next(0, 0), next(0, lazy), round}) ops.push_back(op);
+    for (std::uint8_t who = 0; who < kPeople; ++who) ops.push_back(next(0, who));
+    ops.push_back(next(9, 0));
+    for (std::uint8_t who = 0; who < kPeople; ++who) ops.push_back(next(who == 0 ? 1 : 0, who));
+    ops.insert(ops.end(), 3, {pages, 0, 9, 0});
+    out.push_back(text_of_ops(ops));
+  }
   std::vector<Op> all;
   for (std::uint8_t page = 0; page < pages; ++page) all.push_back({page, 0, 0, 0});
-  std::vector<std::string> out;
   for (const std::vector<Op>& end :
        {std::vector<Op>{},
         {head, challenge, move, {move.what, 0, 4, 0}, move, settle, withdraw},

@@ -2,7 +2,7 @@
 //
 //   market_histories COUNT [SEED]
 //
-// so many in a market without rounds, and so many in one that draws verifiers.
+// so many in a market without rounds, in one that draws verifiers, and in one that audits them.
 //
 // Prints how they ended; exits with 1 at the first in which an honest party lost or a sum was not conserved.
 #include "histories.h"
@@ -12,16 +12,21 @@
 int main(int argc, char** argv) {
   const std::int64_t count = argc > 1 ? std::atoll(argv[1]) : 1'000;
   const std::uint64_t seed = argc > 2 ? static_cast<std::uint64_t>(std::atoll(argv[2])) : 1;
-  for (const bool rounds : {false, true}) {
-    const auto played = dgx::test::play_histories(count, seed, rounds);
+  using dgx::test::MarketKind;
+  for (const MarketKind kind : {MarketKind::kNamed, MarketKind::kDrawn, MarketKind::kAudited}) {
+    const auto played = dgx::test::play_histories(count, seed, kind);
     if (!played.problem.empty()) {
       fmt::print("{}\n", played.problem);
       return 1;
     }
     for (const auto& [reason, times] : played.ends) fmt::print("{:16} {:8}\n", reason, times);
     fmt::print(
-        "{} histories {} rounds of seed {}: {} statements, {} games, {} bonds of silent verifiers; nobody "
-        "honest lost\n",
-        count, rounds ? "with" : "without", seed, played.statements, played.games, played.silent);
+        "{} histories of seed {}, in which {}: {} statements, {} games, {} bonds of silent verifiers, {} "
+        "auditors, {} true denials; nobody honest lost\n",
+        count, seed,
+        kind == MarketKind::kNamed   ? "solvers name their verifiers"
+        : kind == MarketKind::kDrawn ? "verifiers are drawn"
+                                     : "verdicts are audited",
+        played.statements, played.games, played.silent, played.audited, played.denied);
   }
 }

@@ -6,73 +6,18 @@
 
 #include "dgx/protocol/player.h"
 #include "dgx/protocol/settlement.h"
-#include "history_plans.h"
+#include "history.h"
 #include "statements.h"
 
 namespace dgx::test {
 namespace {
 
 using namespace manifest;
-using protocol::Challenged;
 using protocol::Game;
 using protocol::GameRecord;
 using protocol::GameResult;
 using protocol::TaskRecord;
 using protocol::TaskState;
-
-/// A history in progress: its plans, and the ledger in which they are carried out.
-struct History {
-  History(Stage& stage, Dice& shared, Histories& all) : plans(stage, shared), dice(shared), total(all) {}
-
-  [[nodiscard]] const Signed<Task>& task() const { return plans.stage.scene.task; }
-  [[nodiscard]] const TaskRecord& record() const { return market.tasks().at(task().id); }
-  [[nodiscard]] std::int64_t market_now() const { return market.clock().at(now); }
-  [[nodiscard]] TaskState state() const { return protocol::standing(record(), market_now()).state; }
-  [[nodiscard]] std::int64_t gain(std::uint8_t who) const {
-    return market.balances().at(id_of(who).hex()) - kMoney;
-  }
-
-  /// Logs a statement if the market takes it, and checks the sum of all money.
-  bool take(const Signed<Body>& statement) {
-    if (!market.apply(statement, now).ok()) return false;
-    ++total.statements;
-    std::int64_t sum = 0;
-    for (const auto& [account, amount] : market.balances()) {
-      if (amount < 0) problem = fmt::format("account {} has {}", account, amount);
-      sum += amount;
-    }
-    if (sum != market.total()) problem = "the sum is not conserved";
-    return true;
-  }
-  template <class T>
-  bool say(const T& body, std::uint8_t who) {
-    return take(any_of_kind(said(body, who)));
-  }
-  /// Logs an honest party's statement, which must be accepted.
-  template <class T>
-  void must(const T& body, std::uint8_t who, std::string_view what) {
-    const Status status = market.apply(any_of_kind(said(body, who)), now);
-    if (!status.ok()) problem = fmt::format("honest {} refused: {}", what, status.error().message);
-    ++total.statements;
-  }
-
-  [[nodiscard]] bool rounds() const { return task().body.policy.beacon_source != 0; }
-  /// True if it is for this key to give a verdict.
-  [[nodiscard]] bool is_asked(std::uint8_t who) const {
-    return protocol::verifier_at(record(), market_now()) == id_of(who);
-  }
-  [[nodiscard]] bool has_offered(std::uint8_t who) const {
-    return std::any_of(record().offers.begin(), record().offers.end(),
-                       [&](const auto& offer) { return offer.second.statement.key_id == id_of(who); });
-  }
-
-  const Plans plans;
-  Dice& dice;
-  Histories& total;
-  protocol::Market market{};
-  std::int64_t now = 0;  ///< receipt time
-  std::string problem{};
-};
 
 /// Logs what every history begins with: the policy, everybody's money, and the task.
 void begin(History& history) {
@@ -80,11 +25,13 @@ void begin(History& history) {
   std::vector<Signed<Body>> first{any_of_kind(history.plans.stage.ledger)};
   for (std::uint8_t who = kSubmitter; who < kKeys; ++who)
     first.push_back(any_of_kind(said(Deposit{id_of(who), kMoney, "first", ledger}, kOperator)));
-  first.push_back(any_of_kind(history.task()));
-  for (const Signed<Body>& statement : first) {
+  const auto log = [&](const Signed<Body>& statement) {
     const Status status = history.market.apply(statement, history.now);
     if (!status.ok()) history.problem = "the beginning: " + status.error().message;
-  }
+  };
+  for (const Signed<Body>& statement : first) log(statement);
+  if (history.audits_verdicts()) fill_jackpot(history);
+  log(any_of_kind(history.task()));
 }
 
 /// Lets some minutes pass; occasionally the operator is away for long.
@@ -201,6 +148,12 @@ void verify(History& history, std::uint8_t who) {
     history.say(verdict_of(history, who, true), who);
     return;
   }
+  if (history.audits_verdicts() && now.opening && now.round && !history.plans.is_honest(who) &&
+      history.dice.one_in(3)) {
+    const auto lazy = lazy_verdict_of(history.plans, now, who);
+    if (lazy.ok()) history.say(*lazy, who);
+    return;
+  }
   if (!history.rounds() && !now.beacon && history.state() == TaskState::kProofCommitted) {
     history.say(Beacon{history.task().id, now.offers.begin()->first, now.proof->id, secret,
                        beacon_value(secret, now.proof->id)},
@@ -215,50 +168,32 @@ void verify(History& history, std::uint8_t who) {
   }
 }
 
-bool has_fallen(const History& history, Challenged statement) {
-  const auto ends = protocol::ends_of(history.record(), history.market_now());
-  for (std::size_t i = 0; i < ends.size(); ++i) {
-    if (ends[i] && ends[i]->result == GameResult::kFalls &&
-        history.record().games[i].challenged() == statement)
-      return true;
-  }
-  return false;
-}
-
-bool plays(const History& history, std::uint8_t who, Challenged statement) {
-  return std::any_of(
-      history.record().games.begin(), history.record().games.end(), [&](const GameRecord& game) {
-        return game.challenged() == statement && game.game.dispute().challenger() == id_of(who);
-      });
-}
-
-bool challenge(History& history, const Challenge& body, std::uint8_t who) {
-  if (!history.say(body, who)) return false;
-  ++history.total.games;
-  return true;
-}
-
 /// Lets an honest party challenge what their replay refutes, once the proof is opened.
 void watch(History& history, std::uint8_t who) {
   if (!history.record().opening || history.state() != TaskState::kChallengeWindow) return;
-  const bool proof_is_theirs = who == kSolver;
-  if (history.plans.wrong_segment && !proof_is_theirs && !has_fallen(history, Challenged::kProof) &&
-      !plays(history, who, Challenged::kProof))
-    challenge(history, challenge_of(history.plans, history.record(), *history.plans.wrong_segment), who);
-  const auto& verdict = history.record().verdict;
-  const bool refutes = verdict && verdict->body.outcome == Outcome::kRefuted;
-  if (!refutes || who == kVerifier || has_fallen(history, Challenged::kVerdict) ||
-      plays(history, who, Challenged::kVerdict))
-    return;
-  const VerdictRow& row = *verdict->body.first_disagreement;
-  const protocol::Segment& segment = history.plans.stage.segments[static_cast<std::size_t>(row.index)];
-  if (row.recomputed != history.plans.replay_of(row.index).state_record(segment.end).digest)
-    challenge(history, challenge_of_verdict(history.plans, history.record()), who);
+  const TaskRecord& now = history.record();
+  if (history.plans.wrong_segment && who != kSolver && may_challenge(history, who, now.proof->id))
+    challenge(history, challenge_of(history.plans, now, *history.plans.wrong_segment), who);
+  if (!now.verdict) return;
+  std::vector<Signed<Verdict>> verdicts{*now.verdict};
+  for (const protocol::Recheck& one : now.rechecks) {
+    if (one.audit && protocol::is_auditor(now, one.who)) verdicts.push_back(*one.audit);
+  }
+  for (const Signed<Verdict>& one : verdicts) {
+    const bool own = one.key_id == id_of(who) || (who == kVerifier && !one.body.audits);
+    if (!own && refutes_falsely(history.plans, one.body) && may_challenge(history, who, one.id))
+      challenge(history, challenge_of_verdict(history.plans, now, one), who);
+  }
+  follow_up(history, who);
 }
 
 /// Lets strangers, and dishonest parties besides their own business, act at random.
 void grief(History& history, std::uint8_t who) {
   if (!history.dice.one_in(6)) return;
+  if (history.audits_verdicts() && history.dice.one_in(3)) {
+    grief_rechecks(history, who);
+    return;
+  }
   const Task& task = history.task().body;
   switch (history.dice.below(8)) {
     case 0:
@@ -286,7 +221,8 @@ void grief(History& history, std::uint8_t who) {
       break;
     case 5:
       if (history.record().verdict && history.record().verdict->body.first_disagreement)
-        challenge(history, challenge_of_verdict(history.plans, history.record()), who);
+        challenge(history, challenge_of_verdict(history.plans, history.record(), *history.record().verdict),
+                  who);
       break;
     default:
       if (history.record().proof)
@@ -359,6 +295,7 @@ void act(History& history, std::uint8_t who) {
   if (who == kSolver) solve(history, who);
   const bool drawn = history.rounds() && history.record().proof && history.is_asked(who);
   if (who == kVerifier || (drawn && who >= kFirstStranger)) verify(history, who);
+  if (history.audits_verdicts()) audit(history, who);
   if (history.plans.is_honest(who)) {
     watch(history, who);
   } else if (who >= kFirstStranger || history.dice.one_in(4)) {
@@ -388,7 +325,10 @@ void judge(History& history) {
     history.problem = fmt::format("a wrong proof is {}", name_of(reason));
   if (history.record().round) {
     const auto verifier = history.record().verdict ? 1 : 0;
-    history.total.silent += std::ssize(protocol::staked_offers(history.record())) - verifier;
+    const auto& audit = history.record().audit;
+    const auto auditor = audit && audit->auditor ? 1 : 0;
+    history.total.silent += std::ssize(protocol::staked_offers(history.record())) - verifier - auditor;
+    history.total.audited += auditor;
   }
   history.total.worst_challenger = std::min(history.total.worst_challenger, history.gain(kWatcher));
 }
@@ -413,8 +353,8 @@ void play(History& history) {
 
 }  // namespace
 
-Histories play_histories(std::int64_t count, std::uint64_t seed, bool rounds) {
-  Stage stage(rounds);
+Histories play_histories(std::int64_t count, std::uint64_t seed, MarketKind kind) {
+  Stage stage(kind);
   Histories out;
   for (std::int64_t i = 0; i < count && out.problem.empty(); ++i) {
     Dice dice(seed * 1'000'003 + static_cast<std::uint64_t>(i));

@@ -5,6 +5,8 @@
 #include <set>
 #include <string>
 
+#include "history_stage.h"
+
 namespace dgx::test {
 
 /// The outcomes of drawn histories of markets.
@@ -16,6 +18,8 @@ struct Histories {
   std::int64_t worst_challenger = 0;  ///< least gain of any honest challenger
   std::set<std::string> states;       ///< names of the states in which a task was seen
   std::int64_t silent = 0;            ///< number of bonds that drawn verifiers lost
+  std::int64_t audited = 0;           ///< number of auditors who were drawn
+  std::int64_t denied = 0;            ///< number of true denials by honest auditors and volunteers
 };
 
 /// Plays `count` histories of one task each: a submitter, a solver, a verifier and a watcher, each honest or
@@ -30,10 +34,13 @@ struct Histories {
 /// - an honest submitter has lost nothing but reward, fee, tax and treasury, and nothing at all unless the
 /// solver was paid.
 ///
-/// With `rounds` the market has public randomness, which its operator now and then withholds, strangers offer
-/// themselves as verifiers, too, and any of them may be drawn.
+/// In a market that draws verifiers there is public randomness, which its operator now and then withholds,
+/// strangers offer themselves as verifiers, too, and any of them may be drawn. In one that audits, dishonest
+/// verifiers may be lazy, too, the honest verifier may be drawn as auditor, the watcher volunteers, and
+/// others commit to and show audits that are true, false or of nothing.
 ///
 /// History n of a seed is identical on every machine; `problem` names the first that broke a rule.
-[[nodiscard]] Histories play_histories(std::int64_t count, std::uint64_t seed, bool rounds = false);
+[[nodiscard]] Histories play_histories(std::int64_t count, std::uint64_t seed,
+                                       MarketKind kind = MarketKind::kNamed);
 
 }  // namespace dgx::test

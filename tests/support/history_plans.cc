@@ -1,5 +1,6 @@
 #include "history_plans.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "dgx/merkle/digests.h"
@@ -101,6 +102,78 @@ Result<Verdict> verdict_of(const Plans& plans, const protocol::TaskRecord& recor
   return protocol::assemble_verdict(task, all, assignment, plans.digests, rows, digest("nonce"));
 }
 
+namespace {
+
+/// The policy's draw for the proof of a market that draws verifiers, and an assignment of it.
+struct Drawn {
+  protocol::Segments all;
+  protocol::Assignment assignment;
+  std::vector<std::int64_t> segments;
+};
+
+Result<Drawn> drawn_for(const protocol::TaskRecord& record, std::uint8_t who) {
+  const Task& task = record.task.body;
+  const auto& source = record.round->source;
+  const protocol::Assignment assignment{record.task.id, record.proof->id, id_of(who),
+                                        source.id,      source.value,     Draw::kPolicy};
+  DGX_TRY(const auto all, protocol::segments_of(task, record.proof->body));
+  DGX_TRY(auto segments, protocol::policy_draw(task, all, assignment));
+  return Drawn{all, assignment, std::move(segments)};
+}
+
+}  // namespace
+
+Result<Verdict> lazy_verdict_of(const Plans& plans, const protocol::TaskRecord& record, std::uint8_t who) {
+  DGX_TRY(const Drawn drawn, drawn_for(record, who));
+  std::vector<VerdictRow> rows;
+  for (const std::int64_t index : drawn.segments) {
+    const Digest& end = plans.digests[static_cast<std::size_t>(index) + 1];
+    rows.push_back({index, end, end, true, RowReason::kEqual, digest("a guess")});
+  }
+  return protocol::assemble_verdict(record.task.body, drawn.all, drawn.assignment, plans.digests, rows,
+                                    digest("nonce"));
+}
+
+Result<Verdict> audit_of(const Plans& plans, const protocol::TaskRecord& record, std::uint8_t who) {
+  DGX_TRY(Drawn drawn, drawn_for(record, who));
+  const Signed<Verdict>& verdict = *record.verdict;
+  drawn.assignment.draw = Draw::kAudit;
+  drawn.assignment.audited = protocol::Audited{verdict.id, verdict.key_id};
+  protocol::Assignment theirs = drawn.assignment;
+  theirs.verifier = verdict.key_id;
+  std::vector<VerdictRow> rows;
+  std::vector<std::int64_t> denied;
+  for (std::size_t place = 0; place < drawn.segments.size(); ++place) {
+    const std::int64_t index = drawn.segments[place];
+    rows.push_back(row_of(plans, drawn.assignment, index, false));
+    if (row_of(plans, theirs, index, false).witness != verdict.body.witnesses[place]) denied.push_back(index);
+  }
+  return protocol::assemble_verdict(record.task.body, drawn.all, drawn.assignment, plans.digests, rows,
+                                    digest("nonce"), denied);
+}
+
+bool refutes_falsely(const Plans& plans, const Verdict& verdict) {
+  if (!verdict.first_disagreement) return false;
+  const VerdictRow& row = *verdict.first_disagreement;
+  const protocol::Segment& segment = plans.stage.segments[static_cast<std::size_t>(row.index)];
+  return row.recomputed != plans.replay_of(row.index).state_record(segment.end).digest;
+}
+
+Challenge challenge_of_witness(const Plans& plans, const protocol::TaskRecord& record, std::int64_t segment) {
+  const auto drawn = *drawn_for(record, kVerifier);
+  const auto place =
+      std::find(drawn.segments.begin(), drawn.segments.end(), segment) - drawn.segments.begin();
+  const Digest& end = plans.digests[static_cast<std::size_t>(segment) + 1];
+  Challenge out = challenge_of(plans, record, segment);
+  out.verdict = record.verdict->id;
+  out.about = About::kWitness;
+  out.row = OpenedRow{place,
+                      {},
+                      VerdictRow{segment, end, end, true, RowReason::kEqual,
+                                 record.verdict->body.witnesses[static_cast<std::size_t>(place)]}};
+  return out;
+}
+
 Challenge challenge_of(const Plans& plans, const protocol::TaskRecord& record, std::int64_t segment) {
   Challenge out;
   out.task = record.task.id;
@@ -111,8 +184,8 @@ Challenge challenge_of(const Plans& plans, const protocol::TaskRecord& record, s
   return out;
 }
 
-Challenge challenge_of_verdict(const Plans& plans, const protocol::TaskRecord& record) {
-  const Signed<Verdict>& verdict = *record.verdict;
+Challenge challenge_of_verdict(const Plans& plans, const protocol::TaskRecord& record,
+                               const Signed<Verdict>& verdict) {
   Challenge out = challenge_of(plans, record, verdict.body.first_disagreement->index);
   out.verdict = verdict.id;
   out.row = OpenedRow{0, {}, *verdict.body.first_disagreement};

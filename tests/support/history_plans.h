@@ -47,10 +47,21 @@ struct Plans {
 /// the slandered segment wrong. Errors of assemble_verdict().
 [[nodiscard]] Result<manifest::Verdict> verdict_of(const Plans& plans, const protocol::TaskRecord& record,
                                                    std::uint8_t who, bool lie);
-/// A challenge of a segment of the proof, and one of the row in which the verdict first disagrees.
+/// A verdict that accepts what the policy draws, unseen: its witnesses are guesses.
+[[nodiscard]] Result<manifest::Verdict> lazy_verdict_of(const Plans& plans,
+                                                        const protocol::TaskRecord& record, std::uint8_t who);
+/// `who`'s audit of the task's verdict, as a replay finds it.
+[[nodiscard]] Result<manifest::Verdict> audit_of(const Plans& plans, const protocol::TaskRecord& record,
+                                                 std::uint8_t who);
+/// True if the verdict's or audit's first disagreement is not that of a replay.
+[[nodiscard]] bool refutes_falsely(const Plans& plans, const manifest::Verdict& verdict);
+/// A challenge of the witness that the task's verdict states for a segment of the draw.
+[[nodiscard]] manifest::Challenge challenge_of_witness(const Plans& plans, const protocol::TaskRecord& record,
+                                                       std::int64_t segment);
+/// A challenge of a segment of the proof, and one of the row in which a verdict first disagrees.
 [[nodiscard]] manifest::Challenge challenge_of(const Plans& plans, const protocol::TaskRecord& record,
                                                std::int64_t segment);
-[[nodiscard]] manifest::Challenge challenge_of_verdict(const Plans& plans,
-                                                       const protocol::TaskRecord& record);
+[[nodiscard]] manifest::Challenge challenge_of_verdict(const Plans& plans, const protocol::TaskRecord& record,
+                                                       const manifest::Signed<manifest::Verdict>& verdict);
 
 }  // namespace dgx::test

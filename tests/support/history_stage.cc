@@ -8,7 +8,7 @@
 namespace dgx::test {
 namespace {
 
-manifest::Policy long_windows(bool rounds) {
+manifest::Policy long_windows(MarketKind kind) {
   constexpr std::int64_t kWindow = 4'000'000;
   constexpr std::int64_t kMove = 1'600'000;
   manifest::Policy out = policy();
@@ -17,7 +17,8 @@ manifest::Policy long_windows(bool rounds) {
   out.sample_ppm = 500'000;
   out.solver_bond_ppm = 200'000;
   out.verifier_bond_ppm = 100'000;
-  out.beacon_source = rounds ? 1 : 0;
+  out.beacon_source = kind == MarketKind::kNamed ? 0 : 1;
+  out.audit_ppm = kind == MarketKind::kAudited ? 500'000 : 0;
   return out;
 }
 
@@ -26,7 +27,7 @@ manifest::Policy long_windows(bool rounds) {
 const crypto::PublicKey& public_key(std::uint8_t who) {
   static const std::vector<crypto::PublicKey> keys = [] {
     std::vector<crypto::PublicKey> out;
-    for (std::uint8_t i = 0; i < kKeys; ++i) out.push_back(key(i).public_key());
+    for (std::uint8_t i = 0; i < kAllKeys; ++i) out.push_back(key(i).public_key());
     return out;
   }();
   return keys[who];
@@ -35,18 +36,17 @@ const crypto::PublicKey& public_key(std::uint8_t who) {
 const Digest& id_of(std::uint8_t who) {
   static const std::vector<Digest> ids = [] {
     std::vector<Digest> out;
-    for (std::uint8_t i = 0; i < kKeys; ++i) out.push_back(key_id(i));
+    for (std::uint8_t i = 0; i < kAllKeys; ++i) out.push_back(key_id(i));
     return out;
   }();
   return ids[who];
 }
 
-Stage::Stage(bool rounds)
+Stage::Stage(MarketKind kind)
     : scene(small_scene(kSteps, kEvery)),
-      ledger(
-          said(manifest::LedgerPolicy{long_windows(rounds), digest("nonce of the histories")}, kOperator)) {
+      ledger(said(manifest::LedgerPolicy{long_windows(kind), digest("nonce of the histories")}, kOperator)) {
   manifest::Task task = scene.task.body;
-  task.policy = long_windows(rounds);
+  task.policy = long_windows(kind);
   task.ledger = ledger.id;
   task.price = 100'000'000;
   task.caps.bytes = 1'000;

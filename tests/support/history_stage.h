@@ -15,6 +15,8 @@ namespace dgx::test {
 inline constexpr std::uint8_t kOperator = 1, kSubmitter = 2, kSolver = 3, kVerifier = 4, kWatcher = 5,
                               kFirstStranger = 6;
 inline constexpr std::uint8_t kKeys = 10;
+/// Submitter, solver and verifier of a task that leaves a bond to the jackpot.
+inline constexpr std::uint8_t kIdleSubmitter = 10, kIdleSolver = 11, kIdleVerifier = 12, kAllKeys = 13;
 inline constexpr std::int64_t kMoney = 200'000;  ///< initial balance of everyone but the operator
 inline constexpr std::int64_t kSteps = 8, kEvery = 2;
 
@@ -35,10 +37,13 @@ template <class T>
   return {manifest::Body(s.body), s.id, s.signer, s.key_id, {}};
 }
 
+/// A market in which the solver names the verifier, or one that draws verifiers, or one that also audits half
+/// of their verdicts.
+enum class MarketKind : std::uint8_t { kNamed, kDrawn, kAudited };
+
 /// A task of four segments of two steps of the small scene, in a market whose windows are an hour or longer.
-/// With `rounds` it draws verifiers.
 struct Stage {
-  explicit Stage(bool rounds = false);
+  explicit Stage(MarketKind kind);
 
   Scene scene;
   manifest::Signed<manifest::LedgerPolicy> ledger;

@@ -20,7 +20,7 @@ def part(amount, ppm):
 
 # The bond of a verifier whom the assign names; one who is drawn stakes as much or more.
 NAMED = POLICY["verifier_bond"] + part(ESTIMATE["reward"], POLICY["verifier_bond_ppm"])
-DRAWN, FIRST, SECOND_DRAWN = 25_003, 20_001, 30_005
+DRAWN, FIRST, SECOND_DRAWN, AUDITOR, VOLUNTEER = 25_003, 20_001, 30_005, 27_007, 10_001
 
 
 def fallen(case, statement):
@@ -28,10 +28,42 @@ def fallen(case, statement):
     return list(dict.fromkeys(who for who, about, result, _ in case["games"] if about == statement and result == "falls"))
 
 
-def shares(pot, finders):
-    """The finders' parts of a sum: a half, a quarter, ... for at most 32 of them."""
-    out = [(who, pot // 2 ** (k + 1)) for k, who in enumerate(finders[:32])]
+def shares(pot, finders, most=32):
+    """The finders' parts of a sum: a half, a quarter, ... for so many of them."""
+    out = [(who, pot // 2 ** (k + 1)) for k, who in enumerate(finders[:most])]
     return out + [("jackpot", pot - sum(amount for _, amount in out))]
+
+
+def refuter(case):
+    """The drawn auditor whose refutation stands, or None."""
+    return next((one for one in case["rechecks"] if one["drawn"] and one["shown"] and one["refutes"] and not fallen(case, "audit of " + one["who"])), None)
+
+
+def ordered(case, statement, winners):
+    """Winners against a statement, those first who had committed to saying so."""
+    committed = [one["who"] for one in case["rechecks"]
+                 if one["shown"] and (one["who"] in winners or one is refuter(case))
+                 and (one["refutes"] and one["early"] if statement == "proof" else one["refutes"] or one["denies"])]
+    return list(dict.fromkeys(committed + winners))
+
+
+def rechecked(case):
+    """What becomes of the bonds of those who owed audits, and of the fee that was locked."""
+    paid, fee = [], case["audit_fee"]
+    verdict_fell = fallen(case, "verdict") or refuter(case)
+    for one in case["rechecks"]:
+        finders = fallen(case, "audit of " + one["who"])
+        if finders:
+            paid += shares(one["bond"] // 2, finders, 2) + [("jackpot", one["bond"] - one["bond"] // 2)]
+            continue
+        wrong = not one["shown"] or one["denies"] and not verdict_fell
+        if one["refutes"] and not one["drawn"] and not fallen(case, "proof") and not refuter(case):
+            wrong = True
+        paid.append(("jackpot" if wrong else one["who"], one["bond"]))
+        if one["drawn"] and not wrong and (one["refutes"] or not fallen(case, "proof")):
+            paid.append((one["who"], fee))
+            fee = 0
+    return paid + [("jackpot", fee)]
 
 
 def settle(policy, estimate, case):
@@ -41,8 +73,10 @@ def settle(policy, estimate, case):
     verifier_bond, silent = case["verifier_bond"], case["silent_bonds"]
     paid = []
     verdict = fee is not None
-    verdict_fell = fallen(case, "verdict")
+    # An acceptance falls, too, while an auditor's refutation of the same segments stands.
+    verdict_fell = bool(fallen(case, "verdict") or refuter(case))
     pot = sum(estimate.values())  # the escrow
+    pot += case["audit_fee"] + sum(one["bond"] for one in case["rechecks"])
     pot += sum(bond for _, _, result, bond in case["games"] if result == "stands")
 
     if reason in ASSIGNED:
@@ -60,18 +94,20 @@ def settle(policy, estimate, case):
                 bills.append(("verifier", fee))
             if reason == "no-proof" and case["drawn"] and not verdict_fell:
                 bills.append(("verifier", policy["verifier_fee"]))
+            if refuter(case) and reason in ("refuted", "convicted"):
+                bills.append(("jackpot", case["audit_fee"]))  # from which the auditor is paid
             for who, amount in bills:
                 paid.append((who, min(amount, rest)))
                 rest -= paid[-1][1]
             if reason in ("refuted", "convicted"):
-                finders = (["verifier"] if refutation else []) + fallen(case, "proof")
+                finders = (["verifier"] if refutation else []) + ordered(case, "proof", fallen(case, "proof"))
                 paid += shares(part(rest, policy["split_verifier_ppm"]), list(dict.fromkeys(finders)))
                 paid += [("jackpot", part(rest, policy["split_jackpot_ppm"]))]
             else:
                 paid += [("jackpot", rest)]
         # The verifier's bond.
         if verdict_fell:
-            paid += shares(verifier_bond // 2, verdict_fell) + [("jackpot", verifier_bond - verifier_bond // 2)]
+            paid += shares(verifier_bond // 2, ordered(case, "verdict", fallen(case, "verdict"))) + [("jackpot", verifier_bond - verifier_bond // 2)]
         else:
             missed = case["proved"] and not verdict
             if reason == "no-proof" and case["drawn"]:
@@ -80,8 +116,10 @@ def settle(policy, estimate, case):
 
     for _, statement, result, bond in case["games"]:
         if result == "stands":
-            answers = 0 if fallen(case, statement) else bond // 2
-            paid += [("solver" if statement == "proof" else "verifier", answers), ("jackpot", bond - answers)]
+            answers = 0 if fallen(case, statement) or statement == "verdict" and verdict_fell else bond // 2
+            defender = {"proof": "solver", "verdict": "verifier"}.get(statement, statement.removeprefix("audit of "))
+            paid += [(defender, answers), ("jackpot", bond - answers)]
+    paid += rechecked(case)
     total = Counter()
     for who, amount in paid:
         assert amount >= 0
@@ -91,13 +129,19 @@ def settle(policy, estimate, case):
     return {who: amount for who, amount in sorted(total.items()) if amount > 0}
 
 
-def case(name, reason, proved=True, drawn=True, verdict=None, games=(), fee=None, earned=None, bond=NAMED, silent=()):
+def case(name, reason, proved=True, drawn=True, verdict=None, games=(), fee=None, earned=None, bond=NAMED, silent=(), rechecks=()):
     """`verdict`: None, "accepts" or "refutes". `games`: (challenger, statement, result, bond). `bond`: the verifier's; `silent`: those of others who
-    were drawn and gave no verdict."""
+    were drawn and gave no verdict; `rechecks`: by auditor and volunteers."""
     return {"name": name, "reason": reason, "proved": proved, "drawn": drawn, "refuted": verdict == "refutes",
             "named": bond == NAMED, "verifier_bond": bond if reason in ASSIGNED else 0, "silent_bonds": sum(silent),
             "earned": earned or {k: ESTIMATE[k] for k in ("reward", "tax", "treasury")}, "fee": (fee if fee is not None else ESTIMATE["fee"]) if verdict else None,
-            "games": [list(game) for game in games]}
+            "games": [list(game) for game in games], "rechecks": list(rechecks),
+            "audit_fee": ESTIMATE["fee"] if any(one["drawn"] for one in rechecks) else 0}
+
+
+def recheck(who, shown=True, refutes=False, denies=False, early=True):
+    drawn = who == "auditor"
+    return {"who": who, "bond": AUDITOR if drawn else VOLUNTEER, "drawn": drawn, "shown": shown, "refutes": refutes, "denies": denies, "early": early}
 
 
 BOND = POLICY["challenger_bond"]
@@ -154,6 +198,35 @@ DRAWN_EXAMPLES = [
     case("no-delivery; the first was silent", "no-delivery", verdict="accepts", bond=DRAWN, silent=[FIRST]),
 ]
 
+BY_AUDITOR = ("auditor", "verdict", "falls", BOND)
+BY_VOLUNTEER = ("volunteer", "verdict", "falls", BOND)
+OF_PROOF = ("volunteer", "proof", "falls", BOND)
+OF_AUDIT = ("finder", "audit of auditor", "falls", BOND)
+OF_VOLUNTEER = ("finder", "audit of volunteer", "falls", BOND)
+LOST_AUDIT = ("loser", "audit of auditor", "stands", BOND)
+
+# What re-checks of the verdict add.
+AUDIT_EXAMPLES = [
+    case("accepted; confirmed by auditor and volunteer", "accepted", verdict="accepts", bond=DRAWN, rechecks=[recheck("auditor"), recheck("volunteer")]),
+    case("accepted; the auditor was silent", "accepted", verdict="accepts", bond=DRAWN, rechecks=[recheck("auditor", shown=False)]),
+    case("accepted; the volunteer was silent", "accepted", verdict="accepts", bond=DRAWN, rechecks=[recheck("volunteer", shown=False)]),
+    case("accepted; the auditor denied, and nothing fell", "accepted", verdict="accepts", bond=DRAWN, rechecks=[recheck("auditor", denies=True)]),
+    case("accepted; the volunteer denied, nothing fell", "accepted", verdict="accepts", bond=DRAWN, rechecks=[recheck("auditor"), recheck("volunteer", denies=True)]),
+    case("accepted; the auditor's refutation fell", "accepted", verdict="accepts", bond=DRAWN, rechecks=[recheck("auditor", refutes=True)], games=[OF_AUDIT]),
+    case("accepted; the volunteer's audit fell", "accepted", verdict="accepts", bond=DRAWN, rechecks=[recheck("volunteer")], games=[OF_VOLUNTEER]),
+    case("accepted; a challenge of the audit was lost", "accepted", verdict="accepts", bond=DRAWN, rechecks=[recheck("auditor")], games=[LOST_AUDIT]),
+    case("unverified; the auditor denied, and won", "unverified", verdict="accepts", bond=DRAWN, rechecks=[recheck("auditor", denies=True)], games=[BY_AUDITOR]),
+    case("unverified; a finder, then the volunteer", "unverified", verdict="accepts", bond=DRAWN, rechecks=[recheck("auditor"), recheck("volunteer", denies=True)],
+         games=[TOPPLE, BY_VOLUNTEER]),
+    case("refuted by the auditor", "refuted", verdict="accepts", bond=DRAWN, rechecks=[recheck("auditor", refutes=True, denies=True), recheck("volunteer", refutes=True)]),
+    case("convicted; the auditor and the volunteer said so", "convicted", verdict="accepts", bond=DRAWN,
+         rechecks=[recheck("auditor", refutes=True), recheck("volunteer", refutes=True)], games=[FIND, OF_PROOF]),
+    case("convicted; the auditor confirmed", "convicted", verdict="accepts", bond=DRAWN, rechecks=[recheck("auditor")], games=[FIND]),
+    case("convicted; a finder before the commitment", "convicted", verdict="accepts", bond=DRAWN, rechecks=[recheck("volunteer", refutes=True, early=False)],
+         games=[FIND, OF_PROOF]),
+    case("no-delivery; audited", "no-delivery", verdict="accepts", bond=DRAWN, rechecks=[recheck("auditor")]),
+]
+
 
 def drawn_cases(number):
     """Cases that can follow from a ledger, with drawn numbers: small bonds that do not cover what they owe, 40 finders, roles in one key."""
@@ -170,7 +243,7 @@ def drawn_cases(number):
         estimate = {"reward": rng.randrange(1 << 30), "fee": rng.randrange(1 << 20), "tax": rng.randrange(1 << 20), "treasury": rng.randrange(1 << 10),
                     "margin": rng.randrange(1 << 20)}
         estimate["fee"] = max(estimate["fee"], policy["verifier_fee"])
-        some = dict(rng.choice(EXAMPLES + DRAWN_EXAMPLES))
+        some = dict(rng.choice(EXAMPLES + DRAWN_EXAMPLES + AUDIT_EXAMPLES))
         if some["named"] and some["reason"] in ASSIGNED:
             some["verifier_bond"] = policy["verifier_bond"] + part(estimate["reward"], policy["verifier_bond_ppm"])
         elif some["verifier_bond"] > 0:
@@ -180,11 +253,19 @@ def drawn_cases(number):
         some["earned"] = {key: int(estimate[key] * cut) for key in ("reward", "tax", "treasury")}
         if some["fee"] is not None:
             some["fee"] = rng.randrange(estimate["fee"] + 1)
+        some["rechecks"] = [{**one, "bond": rng.randrange(1 << 30), "early": rng.random() < 0.7} for one in some["rechecks"]]
+        if any(one["drawn"] for one in some["rechecks"]):
+            some["audit_fee"] = rng.randrange(estimate["fee"] + 1)
+        if some["rechecks"] and not any(one["refutes"] and one["drawn"] for one in some["rechecks"]):
+            some["rechecks"] += [{**recheck(f"key {number}", rng.random() < 0.7, denies=rng.random() < 0.5), "bond": rng.randrange(1 << 20)} for number in range(rng.randrange(9))]
+            for one in some["rechecks"]:
+                one["refutes"] = one["refutes"] or one["shown"] and not one["drawn"] and rng.random() < 0.3
         games = list(some["games"])
         for _ in range(rng.choice((0, 1, 3, 40))):
             # Nothing more falls than fell in the example.
             statements = {game[1] for game in games}
-            about = rng.choice(("proof", "verdict") if some["fee"] is not None else ("proof",))
+            shown = ["audit of " + one["who"] for one in some["rechecks"] if one["shown"]]
+            about = rng.choice(("proof", "verdict", *shown) if some["fee"] is not None else ("proof",))
             fell = about in statements and any(game[1] == about and game[2] == "falls" for game in games)
             if some["proved"]:
                 games.insert(rng.randrange(len(games) + 1), [f"key {rng.randrange(50)}", about, rng.choice(("falls", "stands", "returned") if fell else ("stands", "returned")),
@@ -195,7 +276,8 @@ def drawn_cases(number):
 
 def table(examples):
     """Examples as the page prints them."""
-    columns = ("submitter", "solver", "verifier", "finders", "jackpot", "treasury")
+    audited = [name for name in ("auditor", "volunteer") if any(one["rechecks"] for one in examples)]
+    columns = ("submitter", "solver", "verifier", *audited, "finders", "jackpot", "treasury")
     lines = ["outcome".ljust(49) + "".join(f"{name:>11}" for name in columns)]
     for one in examples:
         paid = settle(POLICY, ESTIMATE, one)
@@ -207,7 +289,7 @@ def table(examples):
 
 def vectors():
     rows = []
-    for policy, estimate, one in itertools.chain(((POLICY, ESTIMATE, one) for one in EXAMPLES + DRAWN_EXAMPLES), drawn_cases(200)):
+    for policy, estimate, one in itertools.chain(((POLICY, ESTIMATE, one) for one in EXAMPLES + DRAWN_EXAMPLES + AUDIT_EXAMPLES), drawn_cases(300)):
         stated = {key: value for key, value in one.items() if value is not None}
         rows.append(json.dumps({"policy": policy, "estimate": estimate, **stated, "payouts": settle(policy, estimate, one)}, separators=(",", ":")))
     return '{"cases":[\n' + ",\n".join(rows) + "\n]}\n"
@@ -218,7 +300,7 @@ def main():
     page = here.parent.parent / "man" / "dgx-money.7.scd"
     text = page.read_text(encoding="utf-8")
     derived, at = text, 0
-    for examples in (EXAMPLES, DRAWN_EXAMPLES):
+    for examples in (EXAMPLES, DRAWN_EXAMPLES, AUDIT_EXAMPLES):
         begin = derived.index("```\noutcome", at) + 4
         at = derived.index("```", begin)
         derived = derived[:begin] + table(examples) + derived[at:]
@@ -227,7 +309,7 @@ def main():
         page.write_text(derived, encoding="utf-8")
         (here / "money.json").write_text(vectors(), encoding="utf-8")
     elif text != derived:
-        sys.exit(f"{page.name}: the worked examples are not those that follow from its rules:\n{table(EXAMPLES)}\n{table(DRAWN_EXAMPLES)}")
+        sys.exit(f"{page.name}: the worked examples are not those that follow from its rules:\n{table(EXAMPLES)}\n{table(DRAWN_EXAMPLES)}\n{table(AUDIT_EXAMPLES)}")
     elif (here / "money.json").read_text(encoding="utf-8") != vectors():
         sys.exit("money.json is not what this script writes")
 

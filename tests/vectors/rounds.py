@@ -1,4 +1,4 @@
-"""Vectors for rounds and drawn verifiers, derived from dgx-protocol(7), ROUNDS and DRAWN VERIFIERS, by hashlib and whole numbers alone; it uses no code of
+"""Vectors for rounds, drawn verifiers and audits, derived from dgx-protocol(7), ROUNDS, DRAWN VERIFIERS and AUDITS, by hashlib and whole numbers alone; it uses no code of
 dgx. It compares rounds.json with what it derives; --accept writes it: /usr/bin/python3 tests/vectors/rounds.py --accept"""
 import hashlib
 import json
@@ -75,6 +75,26 @@ def draws():
         yield {"round": f"round {number}", "proof": f"proof {number}", "keys": f"key {number} ", "bonds": bonds, "drawn": found}
 
 
+def audits():
+    """Whether a verdict is audited, and by which of the offers, (key id, bond)."""
+    rng = random.Random(21)
+    for number in range(60):
+        size = rng.choice((1, 2, 3, 63))
+        bonds = [rng.choice((1, 501, 2**53 // size, rng.randrange(1, 10**6))) for _ in range(size)]
+        offers = sorted((word(f"key {number} {i}"), bond, i) for i, bond in enumerate(bonds))
+        value, verdict = word(f"round {number}"), word(f"verdict {number}")
+        chance = int.from_bytes(lot("audit", value, verdict)[:8], "big")
+        least = next(ppm for ppm in range(10**6 + 1) if chance < ppm * 2**64 // 10**6)  # the least audit_ppm with which it is
+        total = sum(bonds)
+        ticket, begin = int.from_bytes(lot("auditor", value, verdict)[:16], "big") % total, 0
+        for _, bond, index in offers:
+            if ticket < begin + bond:
+                break
+            begin += bond
+        yield {"round": f"round {number}", "verdict": f"verdict {number}", "keys": f"key {number} ", "bonds": bonds, "least_ppm": least, "offer": index,
+               "ticket": ticket, "from": begin, "sum": total}
+
+
 def main():
     vectors = {
         "delays": list(delays()),
@@ -83,6 +103,7 @@ def main():
         "pulses": [[slot, slot_ms, pulse(slot, slot_ms)] for slot, slot_ms in
                    ((28_300_000, 60_000), (0, 60_000), (28_213_388, 60_000), (28_213_389, 60_000), (1_692_803_365, 1_000), (1_692_803_366, 1_000), (20_000, 86_400_000))],
         "draws": list(draws()),
+        "audits": list(audits()),
     }
     rows = ",\n".join(f'"{name}":[\n' + ",\n".join(json.dumps(one, separators=(",", ":")) for one in found) + "\n]" for name, found in vectors.items())
     path = pathlib.Path(__file__).resolve().parent / "rounds.json"

@@ -126,6 +126,31 @@ Signed<Verdict> verdict(const TinyRun& run, std::span<const std::int64_t> chosen
   return *seal(*body, key(kVerifier));
 }
 
+Verdict replayed(const TinyRun& run, const DrawSource& round, std::uint8_t who,
+                 const Signed<Verdict>* audited) {
+  Assignment assignment = *assign(run.task, run.proof, round, key_id(who));
+  const Segments all = run.segments();
+  const auto drawn = *policy_draw(run.task.body, all, assignment);
+  if (audited != nullptr) {
+    assignment.draw = Draw::kAudit;
+    assignment.audited = Audited{audited->id, audited->key_id};
+  }
+  std::vector<VerdictRow> rows;
+  std::vector<std::int64_t> denied;
+  TinyExecutor executor;
+  for (std::size_t place = 0; place < drawn.size(); ++place) {
+    const auto i = static_cast<std::size_t>(drawn[place]);
+    Digest theirs;
+    rows.push_back(*replay_segment(executor, run.states[i], all[drawn[place]], run.digests[i],
+                                   run.digests[i + 1], assignment, {}, &theirs));
+    if (audited != nullptr && theirs != audited->body.witnesses[place]) denied.push_back(drawn[place]);
+  }
+  const auto out =
+      assemble_verdict(run.task.body, all, assignment, run.digests, rows, digest("nonce"), denied);
+  must(out.ok());
+  return *out;
+}
+
 namespace {
 
 CommittedState opened(const TinyRun& run, std::int64_t index) {

@@ -71,6 +71,12 @@ inline constexpr std::uint8_t kStranger = 5;
 [[nodiscard]] manifest::Signed<manifest::Verdict> verdict(const TinyRun& run,
                                                           std::span<const std::int64_t> chosen = {});
 
+/// A true replay by `who` of the policy's draw after a round, whose every row is expected to agree: a verdict
+/// or, of a verdict that states its witnesses, an audit.
+[[nodiscard]] manifest::Verdict replayed(const TinyRun& run, const protocol::DrawSource& round,
+                                         std::uint8_t who,
+                                         const manifest::Signed<manifest::Verdict>* audited = nullptr);
+
 /// A challenge saying that the proof's segment does not lead from its start to its end.
 [[nodiscard]] manifest::Challenge challenge_of(const TinyRun& run, std::int64_t segment);
 /// A challenge of the verdict's first disagreement.

@@ -193,8 +193,8 @@ TEST_CASE("games planted on other tasks stretch a game by 63 windows in all") {
   // The next move is due after one window, and missing it fells the proof; formerly it was due after
   // another 64.
   CHECK(world.record().games[0].deadline_ms == 65 * kWindow);
-  CHECK(!has_fallen(world.record(), Challenged::kProof, 65 * kWindow));
-  CHECK(has_fallen(world.record(), Challenged::kProof, 65 * kWindow + 1));
+  CHECK(!has_fallen(world.record(), world.record().proof->id, 65 * kWindow));
+  CHECK(has_fallen(world.record(), world.record().proof->id, 65 * kWindow + 1));
 }
 
 TEST_CASE("a verdict states the chances and the work of what it replayed, and no others") {

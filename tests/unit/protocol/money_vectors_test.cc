@@ -15,6 +15,8 @@ using namespace dgx::protocol;
 
 namespace {
 
+constexpr std::string_view kAuditOf = "audit of ";
+
 std::string text(const json::Value& value) { return *value.as_string(); }
 
 Reason reason_named(const std::string& name) {
@@ -78,9 +80,20 @@ Stakes stakes_of(const json::Value& one, Reason reason) {
   if (one.as_object()->contains("fee")) out.fee = test::integer(one, "fee");
   for (const json::Value& row : *test::member(one, "games").as_array()) {
     const json::Array& game = *row.as_array();
+    const std::string about = text(game.at(1));
+    const bool of_audit = about.starts_with(kAuditOf);
     out.games.push_back({text(game.at(0)),
-                         text(game.at(1)) == "proof" ? Challenged::kProof : Challenged::kVerdict,
-                         result_named(text(game.at(2))), *game.at(3).as_int()});
+                         of_audit           ? Challenged::kAudit
+                         : about == "proof" ? Challenged::kProof
+                                            : Challenged::kVerdict,
+                         result_named(text(game.at(2))), *game.at(3).as_int(),
+                         of_audit ? about.substr(kAuditOf.size()) : ""});
+  }
+  out.audit_fee = test::integer(one, "audit_fee");
+  for (const json::Value& row : *test::member(one, "rechecks").as_array()) {
+    const auto is = [&](const char* key) { return *test::member(row, key).as_bool(); };
+    out.rechecks.push_back({text(test::member(row, "who")), test::integer(row, "bond"), is("drawn"),
+                            is("shown"), is("refutes"), is("denies"), is("early")});
   }
   return out;
 }

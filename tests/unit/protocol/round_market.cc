@@ -72,12 +72,12 @@ Signed<Verdict> RoundMarket::accepted_by(std::uint8_t who) const {
   return *seal(body, key(who));
 }
 
-void RoundMarket::draw(const std::vector<std::pair<std::uint8_t, std::int64_t>>& offers) {
-  take(any(run_.task), 0);
-  for (const auto& [who, bond] : offers) take(offer_of(who, bond), 0);
-  take(assign_of(kSolver), 400);
-  take(any(run_.proof), 1'300);
-  take(by(kOperator, round_of(1)), 2'000);
+void RoundMarket::draw(const std::vector<std::pair<std::uint8_t, std::int64_t>>& offers, std::int64_t from) {
+  take(any(run_.task), from);
+  for (const auto& [who, bond] : offers) take(offer_of(who, bond), from);
+  take(assign_of(kSolver), from + 400);
+  take(any(run_.proof), from + 1'300);
+  take(by(kOperator, round_of(slot_of(from + 1'300, *market_.policy()))), from + 2'000);
 }
 
 std::vector<std::uint8_t> RoundMarket::drawn() const {

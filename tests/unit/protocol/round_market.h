@@ -47,9 +47,9 @@ class RoundMarket {
   [[nodiscard]] manifest::Signed<manifest::Body> opening_of() const;
   /// An acceptance of everything drawn, by a key.
   [[nodiscard]] manifest::Signed<manifest::Verdict> accepted_by(std::uint8_t who) const;
-  /// Up to the round at 2,000: the task and offers of these keys and bonds at 0, assigned at 400, proved at
-  /// 1,300.
-  void draw(const std::vector<std::pair<std::uint8_t, std::int64_t>>& offers);
+  /// Up to the round at `from` + 2,000: the task and offers of these keys and bonds at `from`, assigned at
+  /// 400, proved at 1,300. `from` is the beginning of a slot.
+  void draw(const std::vector<std::pair<std::uint8_t, std::int64_t>>& offers, std::int64_t from = 0);
   /// Keys in the order in which they were drawn.
   [[nodiscard]] std::vector<std::uint8_t> drawn() const;
   [[nodiscard]] std::string state(std::int64_t now) const;

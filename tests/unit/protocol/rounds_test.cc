@@ -31,6 +31,32 @@ Policy with_slots(std::int64_t milliseconds) {
 
 }  // namespace
 
+TEST_CASE("audits are drawn as Python draws them") {
+  const auto word = [](const json::Value& one, std::string_view key) {
+    return test::digest(*test::member(one, key).as_string());
+  };
+  for (const json::Value& one : vectors("audits")) {
+    const Digest round = word(one, "round"), verdict = word(one, "verdict");
+    const Digest chance = lot("audit", round, ByteWriter().digest(verdict).bytes());
+    const std::int64_t least = test::integer(one, "least_ppm");
+    CHECK(hits(chance, least));
+    CHECK(hits(chance, 1'000'000));
+    CHECK_FALSE(hits(chance, least - 1));
+    CHECK_FALSE(hits(chance, 0));
+    std::vector<StakedOffer> offers;
+    const std::string keys = *test::member(one, "keys").as_string();
+    for (const json::Value& bond : *test::member(one, "bonds").as_array()) {
+      const std::string number = std::to_string(offers.size());
+      offers.push_back({test::digest("offer " + number), test::digest(keys + number), *bond.as_int()});
+    }
+    const DrawnVerifier drawn = draw_auditor(round, verdict, offers);
+    CHECK(drawn.drawn.verifier == test::digest(keys + std::to_string(test::integer(one, "offer"))));
+    CHECK(drawn.ticket == test::integer(one, "ticket"));
+    CHECK(drawn.from == test::integer(one, "from"));
+    CHECK(drawn.sum == test::integer(one, "sum"));
+  }
+}
+
 TEST_CASE("a delay is the chain that Python computes") {
   for (const json::Value& one : vectors("delays")) {
     const RootReference head{test::digest("root"), test::integer(one, "count")};

@@ -85,7 +85,7 @@ struct Settlement {
 
   Digest task;
   Reason reason = Reason::kAccepted;
-  std::vector<Payout> payouts;  ///< sorted by account, at most 80
+  std::vector<Payout> payouts;  ///< sorted by account, at most 400
 
   bool operator==(const Settlement&) const = default;
   [[nodiscard]] json::Object predicate() const;

@@ -14,8 +14,11 @@
 namespace dgx::manifest {
 
 enum class Outcome { kAccepted, kRefuted };
-/// The choice of the replayed segments: drawn as the policy says, or chosen by the verifier.
-enum class Draw { kPolicy, kChosen };
+/// The choice of the replayed segments: drawn as the policy says, or chosen by the verifier. An audit, a
+/// verdict about a verdict, replays the policy's draw, too.
+enum class Draw { kPolicy, kChosen, kAudit };
+/// The most segments of a verdict that states its witnesses.
+inline constexpr std::size_t kMostWitnesses = 1'024;
 /// The reason why a replayed segment agrees or disagrees with the proof.
 enum class RowReason {
   kEqual,      ///< the end state's digest is the committed one
@@ -59,7 +62,7 @@ struct Verdict {
 
   Digest task;
   Digest proof;                  ///< id of the proof statement
-  std::optional<Digest> beacon;  ///< id of the beacon statement; required with Draw::kPolicy
+  std::optional<Digest> beacon;  ///< id of the beacon or round; required but with Draw::kChosen
   Draw draw = Draw::kChosen;
   Outcome outcome = Outcome::kAccepted;
   std::int64_t segments = 0;  ///< N, of the task
@@ -69,6 +72,12 @@ struct Verdict {
   std::int64_t work = 0;                         ///< weighted operations
   MissProbability miss_probability;
   Digest nonce;  ///< random: keeps the id from being guessed from its commitment
+  /// The witnesses of an acceptance's rows, in their order, or none: with them everybody who has the opening
+  /// has its rows.
+  std::vector<Digest> witnesses = {};
+  std::optional<Digest> audits = {};  ///< id of the verdict that an audit re-checks; exactly with kAudit
+  /// Segments, ascending, whose witnesses in the audited verdict a replay does not give.
+  std::vector<std::int64_t> denied = {};
 
   [[nodiscard]] json::Object predicate() const;
   [[nodiscard]] static Verdict read(json::Fields& in);
@@ -78,13 +87,14 @@ struct Verdict {
 /// H("dgx-verdict-commit" ‖ verdict id ‖ nonce).
 [[nodiscard]] Digest verdict_commitment(const Digest& verdict_id, const Digest& nonce);
 
-/// A commitment to a verdict, logged before it so that nobody can copy it.
+/// A commitment to a verdict, or to an audit, logged before it so that nobody can copy it.
 struct VerdictCommitment {
   static constexpr Kind kKind = Kind::kVerdictCommitment;
 
   Digest task;
   Digest proof;
   Digest commitment;
+  std::optional<Digest> audits = {};  ///< of an audit: id of the verdict that it re-checks
 
   [[nodiscard]] json::Object predicate() const;
   [[nodiscard]] static VerdictCommitment read(json::Fields& in);

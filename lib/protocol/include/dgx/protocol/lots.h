@@ -61,6 +61,10 @@ struct DrawnVerifier {
   std::int64_t sum = 0;  ///< of the bonds of those not drawn before
 };
 
+/// True with a chance of ppm / 10^6: whether a lot's first 8 bytes are below floor(ppm · 2^64 / 10^6). With
+/// 10^6 always.
+[[nodiscard]] bool hits(const Digest& lot, std::int64_t ppm);
+
 /// The most verifiers drawn for a proof, one after another, if all before are silent.
 inline constexpr std::size_t kMostDrawn = 3;
 /// The most offers that a task has in a market with rounds.
@@ -72,5 +76,9 @@ inline constexpr std::size_t kMostOffers = 64;
 /// is above 0, and they sum to less than 2^63.
 [[nodiscard]] std::vector<DrawnVerifier> draw_verifiers(const Digest& round, const Digest& proof,
                                                         std::vector<StakedOffer> offers);
+/// The auditor of a verdict, by lot("auditor", round, verdict), with a chance in proportion to the bonds.
+/// Asserted: there is an offer, and as for draw_verifiers().
+[[nodiscard]] DrawnVerifier draw_auditor(const Digest& round, const Digest& verdict,
+                                         std::vector<StakedOffer> offers);
 
 }  // namespace dgx::protocol

@@ -24,7 +24,7 @@ struct Bonds {
 inline constexpr std::size_t kMaxFinders = 32;
 
 /// The statement that a game is about: its defender signed it.
-enum class Challenged : std::uint8_t { kProof, kVerdict };
+enum class Challenged : std::uint8_t { kProof, kVerdict, kAudit };
 /// A game's result: the statement fell; or it stands, and the challenger has lost their bond; or neither was
 /// decided, and the bond goes back.
 enum class GameResult : std::uint8_t { kFalls, kStands, kReturned };
@@ -34,7 +34,19 @@ struct DecidedGame {
   std::string challenger;  ///< key id in hex
   Challenged statement = Challenged::kProof;
   GameResult result = GameResult::kStands;
-  std::int64_t bond = 0;  ///< the challenger's, in base units
+  std::int64_t bond = 0;     ///< the challenger's, in base units
+  std::string auditor = {};  ///< with kAudit: key id in hex of the audit's signer
+};
+
+/// Somebody who owed an audit of the verdict, and what became of it.
+struct RecheckStake {
+  std::string who;        ///< key id in hex
+  std::int64_t bond = 0;  ///< in base units
+  bool drawn = false;     ///< the auditor whom a round drew, else a volunteer
+  bool shown = false;     ///< the audit was logged
+  bool refutes = false;   ///< it refutes the proof
+  bool denies = false;    ///< it denies witnesses of the verdict
+  bool is_early = false;  ///< committed to before any challenge of the proof that won was logged
 };
 
 /// The parties with money in a task, as key ids in hex, and what they did. Solver and verifier are empty
@@ -54,11 +66,15 @@ struct Stakes {
   manifest::Estimate earned;
   std::optional<std::int64_t> fee;  ///< the verdict's; nullopt if no verdict came that counts
   std::vector<DecidedGame> games;   ///< all of the task's, as logged
+  /// The auditor who was drawn, if there is one, then volunteers in the order of their commitments.
+  std::vector<RecheckStake> rechecks = {};
+  std::int64_t audit_fee = 0;  ///< locked from the jackpot for the auditor
 };
 
 /// The money of an outcome (dgx-money(7), "MONEY"). Payouts sum to exactly the escrow, once assigned the
-/// bonds of solver, verifier and silent verifiers, and the bonds of the challengers who lost. Bonds that go
-/// back to their owners are not in it. kConvicted requires that a game against the proof has been won.
+/// bonds of solver, verifier and silent verifiers and of those who owed audits, the fee that was locked for
+/// an auditor, and the bonds of the challengers who lost. Other bonds go back to their owners and are not in
+/// it. kConvicted requires that a game against the proof has been won.
 [[nodiscard]] std::vector<manifest::Payout> payouts(const manifest::Task& task, manifest::Reason reason,
                                                     const Stakes& stakes);
 

@@ -28,6 +28,8 @@ enum class TaskState {
   kDrawn,             ///< the round is there, and has drawn a verifier: the solver has to open the proof
   kOpened,            ///< the verifier has to give a verdict
   kVerifyCommitted,   ///< the verifier has to show the verdict committed to
+  kRecheck,           ///< whoever re-checks the verdict commits to what they found
+  kReveal,            ///< those who committed have to show their audits
   kChallengeWindow,   ///< the verdict is there, or none came in time: objections are heard
   kArbitration,       ///< the window passed; games are open
   kAwaitingDelivery,  ///< the window passed; the final state has not arrived
@@ -48,8 +50,12 @@ struct GameRecord {
 
   [[nodiscard]] const Digest& id() const { return game.dispute().challenge.id; }
   [[nodiscard]] Challenged challenged() const {
-    return game.dispute().verdict ? Challenged::kVerdict : Challenged::kProof;
+    const auto& verdict = game.dispute().verdict;
+    if (!verdict) return Challenged::kProof;
+    return verdict->body.audits ? Challenged::kAudit : Challenged::kVerdict;
   }
+  /// Id of the statement that is challenged.
+  [[nodiscard]] const Digest& statement() const { return game.dispute().challenge.body.statement(); }
 };
 
 /// A game's end: its result and its time.
@@ -59,7 +65,8 @@ struct GameEnd {
 };
 
 /// A verifier's offer. Its bond is locked while it can be chosen or drawn: until the assign, in a market with
-/// rounds until the draw or the verdict; or until an offer-end, or the task's end.
+/// rounds until the draw or the verdict, or where verdicts are audited until the draw of the auditor; or
+/// until an offer-end, or the task's end.
 struct OfferRecord {
   manifest::Signed<manifest::BeaconCommitment> statement;
   std::int64_t logged_ms = 0;
@@ -78,6 +85,29 @@ struct CommittedVerdict {
   Digest commitment;
   std::int64_t logged_ms = 0;
 };
+
+/// The lot of a verdict's audit, by the round of the slot in which it was logged.
+struct AuditDraw {
+  Digest lot;
+  bool hits = false;  ///< an auditor was to be drawn
+  /// Nobody unless `hits`, the jackpot had the fee, and there was another offer.
+  std::optional<DrawnVerifier> auditor;
+  std::int64_t fee = 0;  ///< locked from the jackpot for the auditor
+  std::int64_t logged_ms = 0;
+};
+
+/// A re-check of the task's verdict by the drawn auditor or a volunteer: first a commitment, then the audit.
+struct Recheck {
+  Digest who;  ///< key id
+  Digest commitment;
+  std::int64_t bond = 0;         ///< a volunteer's; the auditor's is that of the offer
+  std::size_t games_before = 0;  ///< number of games logged before the commitment
+  std::optional<manifest::Signed<manifest::Verdict>> audit;
+  std::int64_t audit_ms = 0;
+};
+
+/// The most volunteers who re-check one verdict.
+inline constexpr std::size_t kMostVolunteers = 64;
 
 /// A task's record: all that the ledger's statements say about it.
 ///
@@ -105,7 +135,10 @@ struct TaskRecord {
   std::map<Digest, CommittedVerdict> committed;  ///< by the verifier's key id
   std::optional<manifest::Signed<manifest::Verdict>> verdict;
   std::int64_t verdict_ms = 0;
+  std::int64_t verdict_slot = 0;         ///< in a market with rounds: that of its receipt
   std::size_t games_before_verdict = 0;  ///< number of games logged before it
+  std::optional<AuditDraw> audit;        ///< once the round of the verdict's slot is there
+  std::vector<Recheck> rechecks;         ///< in the order of their commitments
   std::vector<GameRecord> games;         ///< in the order in which they were logged
   bool delivered = false;
   std::set<Digest> profiles;  ///< key ids of those who logged one
@@ -116,8 +149,8 @@ struct TaskRecord {
 /// deadline lost at that time. When a statement falls, the open games about it can be played on at no risk to
 /// their challengers.
 [[nodiscard]] std::vector<std::optional<GameEnd>> ends_of(const TaskRecord& record, std::int64_t now);
-/// True if a game about the statement has been won by its challenger.
-[[nodiscard]] bool has_fallen(const TaskRecord& record, Challenged statement, std::int64_t now);
+/// True if a game about the statement of this id has been won by its challenger.
+[[nodiscard]] bool has_fallen(const TaskRecord& record, const Digest& statement, std::int64_t now);
 /// The game as it stands at `now`: over if a deadline was missed.
 [[nodiscard]] Game game_at(const GameRecord& record, std::int64_t now);
 
@@ -148,8 +181,25 @@ struct VerifierTurn {
 /// The verifier of a task at `now`: whoever gave the verdict; else the one named, or the one drawn whose turn
 /// it is (the first before the opening, the last when all turns are over). nullopt if there is none yet.
 [[nodiscard]] std::optional<Digest> verifier_at(const TaskRecord& record, std::int64_t now);
-/// The offers whose bonds the task's settlement pays out, by statement id: the verifier's, and those of the
-/// silent, once the task is due. The others' go back to their signers.
+/// True if the task's verdict is re-checked: an acceptance, in a market that audits verdicts.
+[[nodiscard]] bool is_rechecked(const TaskRecord& record);
+/// The times of a verdict's re-checks, if is_rechecked().
+struct RecheckTimes {
+  std::int64_t commit_ms = 0;  ///< end of the time for commitments
+  std::int64_t reveal_ms = 0;  ///< end of the time for the audits; commit_ms if nobody has committed
+  std::int64_t ends_ms = 0;    ///< the challenge window begins: reveal_ms, or when all audits were shown
+};
+[[nodiscard]] RecheckTimes recheck_times(const TaskRecord& record);
+/// The re-check of a key; null if it has committed to none.
+[[nodiscard]] const Recheck* recheck_of(const TaskRecord& record, const Digest& who);
+/// True if a round drew this key to audit the verdict.
+[[nodiscard]] bool is_auditor(const TaskRecord& record, const Digest& who);
+/// The task's verdict or audit of this id; null if there is none.
+[[nodiscard]] const manifest::Signed<manifest::Verdict>* verdict_of(const TaskRecord& record,
+                                                                    const Digest& id);
+
+/// The offers whose bonds the task's settlement pays out, by statement id: the verifier's, those of the
+/// silent, once the task is due, and the auditor's. The others' go back to their signers.
 [[nodiscard]] std::set<Digest> staked_offers(const TaskRecord& record);
 
 /// A task's state at a moment, and what ends it.

@@ -37,6 +37,8 @@ struct Shard {
   std::int64_t count = 1;
   std::vector<std::int64_t> drawn;         ///< the whole verification's segments, sorted
   std::vector<manifest::VerdictRow> rows;  ///< this part's
+  /// The segments, of its rows, whose witnesses an audit denies; ascending.
+  std::vector<std::int64_t> denied = {};
 };
 
 /// Bytes of a shard's text; that of a proof's 65,536 segments has fewer.

@@ -33,6 +33,13 @@
 /// proof's beacon) says nothing about the proof: an error.
 namespace dgx::protocol {
 
+/// The verdict that an audit re-checks.
+struct Audited {
+  Digest verdict;   ///< id
+  Digest verifier;  ///< key id of its signer
+  bool operator==(const Audited&) const = default;
+};
+
 /// One verifier's replay of a proof: everything that a row depends on except the states.
 struct Assignment {
   Digest task;
@@ -41,6 +48,7 @@ struct Assignment {
   std::optional<Digest> beacon;  ///< id of the beacon or the round
   Digest beacon_value;           ///< zero for a chosen draw
   manifest::Draw draw = manifest::Draw::kChosen;
+  std::optional<Audited> audited = {};  ///< exactly with Draw::kAudit
   bool operator==(const Assignment&) const = default;
 };
 
@@ -86,21 +94,26 @@ struct OpeningDraw {
 /// states `segment.index` and `segment.index` + 1; the diverging step has no end_digest, and agrees if the
 /// state after it is not finite. kMalformed if `start` is not the committed state: that is no fault of the
 /// proof. Every fault of the proof is a row. `progress` (may be empty) is called after every step; if it
-/// returns false, the replay ends with kInterrupted.
+/// returns false, the replay ends with kInterrupted. With an audit, `audited` (may be null) becomes the
+/// witness that the audited verdict's signer had to give: zero where the replay did not reach its step.
 [[nodiscard]] Result<manifest::VerdictRow> replay_segment(program::Executor& executor, const State& start,
                                                           const Segment& segment, const Digest& start_digest,
                                                           const std::optional<Digest>& end_digest,
                                                           const Assignment& assignment,
-                                                          const std::function<bool()>& progress = {});
+                                                          const std::function<bool()>& progress = {},
+                                                          Digest* audited = nullptr);
 
 /// Assembles a verdict from its rows: sorts them, and adds outcome, root and miss probabilities. kMalformed
 /// if a segment occurs twice, is not of the proof, or its row does not have the committed end digest; `rows`
-/// must not be empty. With Draw::kPolicy the segments must be the draw.
+/// must not be empty. Unless the draw is chosen the segments must be the policy's draw. An acceptance of
+/// those states its witnesses where the task's policy audits verdicts; kUsage if they are too many. `denied`
+/// are the segments, ascending, whose witnesses an audit denies.
 [[nodiscard]] Result<manifest::Verdict> assemble_verdict(const manifest::Task& task, const Segments& segments,
                                                          const Assignment& assignment,
                                                          std::span<const Digest> states,
                                                          std::vector<manifest::VerdictRow>& rows,
-                                                         const Digest& nonce);
+                                                         const Digest& nonce,
+                                                         std::vector<std::int64_t> denied = {});
 
 /// kMalformed unless what a verdict says about its own work follows from its other numbers: for an acceptance
 /// the miss probabilities, and for every verdict the work, which must be that of as many segments of the
