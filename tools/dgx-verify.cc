@@ -90,6 +90,13 @@ cli::Verdict exit_code(const cli::Expected& expected, cli::Out& out, manifest::O
                         accepted ? cli::Verdict::kAccepted : cli::Verdict::kRefuted);
 }
 
+/// An audit that accepts the proof may still deny the verdict that it is about.
+cli::Verdict exit_code(const cli::Expected& expected, cli::Out& out, const manifest::Verdict& verdict) {
+  if (verdict.outcome == manifest::Outcome::kRefuted || verdict.denied.empty())
+    return exit_code(expected, out, verdict.outcome);
+  return expected.judge(out, "denied", cli::Verdict::kRefuted);
+}
+
 cli::Verdict print_verdict(cli::Out& out, const jobs::VerifyResult& result, const cli::Expected& expected,
                            const std::optional<double>& max_miss = {}) {
   const manifest::Verdict& verdict = result.verdict;
@@ -104,14 +111,20 @@ cli::Verdict print_verdict(cli::Out& out, const jobs::VerifyResult& result, cons
   out.field("settles", settles);
   print_rows(out, result.rows, verdict.segments);
   if (!result.missing.empty()) out.field("missing", comma_list(result.missing));
+  if (verdict.audits) {
+    out.field("audits", *verdict.audits);
+    out.field("denied",
+              verdict.denied.empty() ? cli::Cell(json::Array(), "none") : comma_list(verdict.denied));
+  }
   print_miss(out, verdict.miss_probability);
   out.field("work", verdict.work);
   out.field("id", result.id);
   if (result.resumed > 0) out.field("resumed", result.resumed);
   if (result.seconds > 0) out.field("seconds", rounded(result.seconds));
   print_disagreements(out, result.rows);
-  if (!settles) out.line("the draw was chosen: this acceptance settles nothing");
-  const cli::Verdict answer = exit_code(expected, out, verdict.outcome);
+  if (verdict.draw == manifest::Draw::kChosen && !settles)
+    out.line("the draw was chosen: this acceptance settles nothing");
+  const cli::Verdict answer = exit_code(expected, out, verdict);
   if (!accepted || !max_miss) return answer;
   const cli::Verdict enough = print_enough(out, jobs::judge_miss(verdict, *max_miss));
   return answer == cli::Verdict::kAccepted ? enough : answer;
@@ -141,6 +154,8 @@ struct Verify {
     command.option("--data", "DATA.h5", options.data, "the task's dataset");
     command.option("--beacon,--round", "BEACON.json", options.beacon,
                    "the revealed beacon, or the market's round, which draws the segments");
+    command.option("--audits", "VERDICT.json", options.audits,
+                   "re-check this verdict: also compare its witnesses with those of the replay");
     command.key(options.key.path, options.key.passphrase_file);
     command.required_when("--key", [this] { return !options.shard && !plan.given(); });
     command.option("--segments", "3,17", options.choice.segments, "replay these segments instead");
@@ -160,13 +175,14 @@ struct Verify {
                    "with --plan: a dgx-profile, whose rate gives the seconds; else profile of a native task");
     command.option("--program", "FILE", options.program, "the step program, if it is not next to the task");
     command.isa(options.isa);
-    declare_expected(command, expected);
+    expected.declare(command, {"accepted", "refuted", "denied"});
     command.at_most_one({"--expect", "--shard"});
     command.at_most_one({"--expect", "--plan"});
     command.output(options.output, "VERDICT.json|SHARD.json", cli::Need::kOptional,
                    "the verdict, with VERDICT.rows.jsonl next to it; or the shard");
     command.only_with({"--work-key"}, {"--shard"});
     command.not_with({"--data", "--work-key", "--device", "--isa", "--output"}, {"--plan"});
+    command.not_with({"--segments", "--fraction", "--all", "--shard"}, {"--audits"});
   }
 
   Result<cli::Verdict> run(cli::Out& out) const {

@@ -41,6 +41,7 @@ struct StatusCommand {
     out.field("tasks", std::move(table));
     const std::int64_t source = view.market.policy()->beacon_source;
     if (source != 0) print_drawn(out, records, clock);
+    if (view.market.policy()->audit_ppm > 0) print_audits(out, records, clock);
     if (source == static_cast<std::int64_t>(manifest::RoundSource::kDrand))
       out.note(std::string(kPulseNotVerified));
     return cli::Verdict::kDone;
@@ -65,13 +66,66 @@ struct StatusCommand {
     out.field("drawn", std::move(table));
   }
 
+  /// Prints which verdicts are audited, and why: by the lot, whose first 8 bytes are compared with audit_ppm,
+  /// and by the stretch of the bonds that has the ticket in it; and everybody who owes an audit.
+  static void print_audits(cli::Out& out, const std::vector<const protocol::TaskRecord*>& records,
+                           const protocol::MarketClock& clock) {
+    const cli::Cell none = no_cell();
+    cli::Table audits{
+        {"task", "verdict", "audit", "auditor", "fee", "lot", "ticket", "from", "to", "sum", "until"}};
+    cli::Table rechecks{{"task", "by", "as", "bond", "until", "audit"}};
+    for (const protocol::TaskRecord* record : records) {
+      if (!protocol::is_rechecked(*record)) continue;
+      const protocol::RecheckTimes times = protocol::recheck_times(*record);
+      const auto& draw = record->audit;
+      const bool hit = draw && draw->auditor;
+      audits.rows.push_back(
+          {record->task.id, record->verdict->id, audit_of(*record, clock.now()),
+           hit ? cli::Cell(draw->auditor->drawn.verifier) : none, hit ? cli::Cell(draw->fee) : none,
+           draw ? cli::Cell(draw->lot) : none, hit ? cli::Cell(draw->auditor->ticket) : none,
+           hit ? cli::Cell(draw->auditor->from) : none,
+           hit ? cli::Cell(draw->auditor->from + draw->auditor->drawn.bond) : none,
+           hit ? cli::Cell(draw->auditor->sum) : none, time_cell(clock.receipt_time(times.commit_ms))});
+      const auto add = [&](const Digest& who, std::int64_t bond, bool drawn) {
+        const protocol::Recheck* const own = protocol::recheck_of(*record, who);
+        rechecks.rows.push_back(
+            {record->task.id, who, drawn ? "auditor" : "volunteer", bond,
+             time_cell(clock.receipt_time(own != nullptr ? times.reveal_ms : times.commit_ms)),
+             recheck_words(own, own != nullptr ? times.reveal_ms : times.commit_ms, clock.now())});
+      };
+      if (hit) add(draw->auditor->drawn.verifier, draw->auditor->drawn.bond, true);
+      for (const protocol::Recheck& one : record->rechecks) {
+        if (!protocol::is_auditor(*record, one.who)) add(one.who, one.bond, false);
+      }
+    }
+    out.field("audits", std::move(audits));
+    out.field("rechecks", std::move(rechecks));
+  }
+
+  static std::string_view audit_of(const protocol::TaskRecord& record, std::int64_t now) {
+    if (!record.audit)
+      return now <= protocol::recheck_times(record).commit_ms ? "waits for the round" : "no round";
+    if (!record.audit->hits) return "no";
+    return record.audit->auditor ? "yes" : "nobody, or no fee";
+  }
+
+  static std::string recheck_words(const protocol::Recheck* own, std::int64_t until, std::int64_t now) {
+    if (own == nullptr) return now <= until ? "awaited" : "silent";
+    if (!own->audit) return now <= until ? "committed" : "silent";
+    const manifest::Verdict& audit = own->audit->body;
+    const std::string outcome(name_of(audit.outcome));
+    return audit.denied.empty() ? outcome : fmt::format("{}, denies {}", outcome, audit.denied.size());
+  }
+
   /// The outcome for the i-th who was drawn, in a word or two.
   static std::string_view verdict_of(const protocol::TaskRecord& record, std::size_t i,
                                      const std::vector<protocol::VerifierTurn>& turns, std::int64_t now) {
     const Digest& verifier = record.round->drawn[i].drawn.verifier;
     if (record.verdict) {
       if (record.verdict->key_id == verifier) return name_of(record.verdict->body.outcome);
-      return record.offers.contains(record.round->drawn[i].drawn.offer) ? "silent" : "not asked";
+      // The bonds of those who were not asked may be locked for the draw of an auditor.
+      const bool asked = i < turns.size() && turns[i].deadline_ms < record.verdict_ms;
+      return asked ? "silent" : "not asked";
     }
     if (turns.empty()) return i == 0 ? "waits for the opening" : "next";
     if (now > turns[i].deadline_ms) return "silent";
@@ -85,10 +139,11 @@ struct StatusCommand {
     const protocol::Game& game = record.game;
     const manifest::Challenge& challenge = game.dispute().challenge.body;
     const cli::Cell none = no_cell();
+    constexpr std::array<std::string_view, 3> kNames{"proof", "verdict", "audit"};
     return {record.id(),
             challenge.task,
             fmt::format("{} {} of the {}", name_of(challenge.about), challenge.segment,
-                        challenge.verdict ? "verdict" : "proof"),
+                        kNames[static_cast<std::size_t>(record.challenged())]),
             game.dispute().challenger(),
             record.bond,
             game.turn(),

@@ -185,6 +185,25 @@ Result<Challenge> challenge_replayed(const Inputs& in, OwnReplay& own) {
   return challenge_segment(in, segment);
 }
 
+/// The rows of an acceptance that states its witnesses: everything else in them follows from the proof and
+/// the draw. Empty if it states none, or the draw is not known.
+Result<std::vector<VerdictRow>> stated_rows(const Inputs& in, const OpenVerdict& against) {
+  const std::vector<Digest>& witnesses = against.verdict.body.witnesses;
+  std::vector<VerdictRow> out;
+  if (witnesses.empty() || !against.beacon) return out;
+  const protocol::Segments& segments = in.proof.segments;
+  DGX_TRY(const auto drawn, protocol::policy_draw(in.files.body(), segments, against.beacon->value,
+                                                  in.proof.proof.id, against.verdict.key_id));
+  if (drawn.size() != witnesses.size())
+    return malformed(*in.options.against + ": does not state the witnesses of the segments drawn");
+  for (std::size_t i = 0; i < drawn.size(); ++i) {
+    const Digest end =
+        protocol::committed_end(segments, in.proof.states, drawn[i]).value_or(manifest::diverged_end());
+    out.push_back({drawn[i], end, end, true, RowReason::kEqual, witnesses[i]});
+  }
+  return out;
+}
+
 /// Reads the verdict that is challenged.
 Result<OpenVerdict> read_verdict(const Inputs& in) {
   const OpenDisputeOptions& options = in.options;
@@ -208,6 +227,9 @@ Result<OpenVerdict> read_verdict(const Inputs& in) {
     out.beacon = *source;
     out.beacon_envelope = statement.envelope;
     if (body.beacon != out.beacon->id) return malformed(*options.beacon + ": is not the verdict's beacon");
+  }
+  if (out.hidden && !body.first_disagreement) {
+    DGX_TRY(out.rows, stated_rows(in, out));
   }
   return out;
 }
@@ -246,9 +268,10 @@ Result<Challenge> challenge_row(const Inputs& in, const OpenVerdict& against, st
   DGX_TRY(Challenge out, challenge_segment(in, row.index));
   out.verdict = against.verdict.id;
   out.about = about;
-  if (against.hidden) {
-    // The verdict's first disagreement, which its own signature binds.
-    out.row = manifest::OpenedRow{0, {}, row};
+  const bool in_tree = !against.hidden || manifest::rows_root(against.rows) == against.verdict.body.rows;
+  if (against.hidden && (!in_tree || !row.agrees)) {
+    // The verdict's first disagreement, or the witness at this place, which its own signature binds.
+    out.row = manifest::OpenedRow{static_cast<std::int64_t>(index), {}, row};
   } else {
     DGX_TRY(out.row, open_row(against.rows, index));
   }

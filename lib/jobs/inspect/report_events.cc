@@ -40,10 +40,15 @@ struct Deed {
   std::string operator()(const manifest::Opening&) const {
     return "opened the states at which the drawn segments begin";
   }
-  std::string operator()(const manifest::VerdictCommitment&) const {
-    return "committed to a verdict, without showing it yet";
+  std::string operator()(const manifest::VerdictCommitment& commitment) const {
+    return fmt::format("committed to {}, without showing it yet",
+                       commitment.audits ? "an audit of the verdict" : "a verdict");
   }
   std::string operator()(const manifest::Verdict& verdict) const {
+    if (verdict.audits)
+      return fmt::format("signed an audit of the verdict: {} the proof, denies {} of {} witnesses",
+                         verdict.outcome == manifest::Outcome::kAccepted ? "accepts" : "refutes",
+                         grouped(std::ssize(verdict.denied)), grouped(verdict.replayed));
     return fmt::format("signed a verdict: {} the proof, {} of {} segments replayed",
                        verdict.outcome == manifest::Outcome::kAccepted ? "accepts" : "refutes",
                        grouped(verdict.replayed), grouped(verdict.segments));

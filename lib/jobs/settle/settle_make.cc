@@ -97,9 +97,11 @@ Result<json::Object> verdict_commitment_fields(const Sources& sources) {
   DGX_TRY(const auto verdict, about<manifest::Verdict>(sources, "verdict-commitment"));
   if (verdict.key_id != sources.signer)
     return unauthorised("--about: the verdict is signed by another key than --key");
-  return json::Object{{"task", sources.task->id.hex()},
-                      {"proof", verdict.body.proof.hex()},
-                      {"commitment", manifest::verdict_commitment(verdict.id, verdict.body.nonce).hex()}};
+  json::Object out{{"task", sources.task->id.hex()},
+                   {"proof", verdict.body.proof.hex()},
+                   {"commitment", manifest::verdict_commitment(verdict.id, verdict.body.nonce).hex()}};
+  if (verdict.body.audits) out.emplace("audits", verdict.body.audits->hex());
+  return out;
 }
 
 /// kMalformed unless the file is the final state of the proof, or its model.

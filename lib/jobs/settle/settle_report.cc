@@ -127,7 +127,8 @@ Result<std::map<std::string, std::int64_t>> accounts_of(const LedgerView& view,
                                                         const std::optional<std::string>& task) {
   std::map<std::string, std::int64_t> all = view.market.balances();
   if (!task) {
-    // The name says that nothing pays the jackpot out in this version.
+    if (view.market.policy()->audit_ppm > 0) return all;
+    // The name says that nothing is paid out of the jackpot.
     auto jackpot = all.extract("jackpot");
     jackpot.key() = "jackpot_burned";
     all.insert(std::move(jackpot));

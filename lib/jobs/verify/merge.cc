@@ -113,12 +113,13 @@ Result<VerdictFiles> claim_verdict(const std::string& output, Clobber clobber) {
 
 Result<VerifyResult> publish_verdict(const manifest::Task& task, const protocol::Assignment& assignment,
                                      const ProofFiles& proof, std::vector<VerdictRow> rows,
-                                     const crypto::SecretKey& key, VerdictFiles files) {
+                                     const crypto::SecretKey& key, VerdictFiles files,
+                                     std::vector<std::int64_t> denied) {
   VerifyResult out;
   const Digest nonce = random_nonce();
   if (nonce == Digest{}) return internal_error("the system provides no random bytes");
-  DGX_TRY(out.verdict,
-          protocol::assemble_verdict(task, proof.segments, assignment, proof.states, rows, nonce));
+  DGX_TRY(out.verdict, protocol::assemble_verdict(task, proof.segments, assignment, proof.states, rows, nonce,
+                                                  std::move(denied)));
   DGX_TRY(const auto sealed, manifest::seal(out.verdict, key));
   out.id = sealed.id;
   out.rows = std::move(rows);

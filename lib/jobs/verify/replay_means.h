@@ -40,12 +40,14 @@ struct VerdictFiles {
 };
 /// kUsage, kCannotCreate.
 [[nodiscard]] Result<VerdictFiles> claim_verdict(const std::string& output, Clobber clobber);
-/// Signs the rows and writes both files, the verdict last: whoever sees it finds its rows.
+/// Signs the rows, with the segments that an audit denies, and writes both files, the verdict last: whoever
+/// sees it finds its rows.
 [[nodiscard]] Result<VerifyResult> publish_verdict(const manifest::Task& task,
                                                    const protocol::Assignment& assignment,
                                                    const ProofFiles& proof,
                                                    std::vector<manifest::VerdictRow> rows,
-                                                   const crypto::SecretKey& key, VerdictFiles files);
+                                                   const crypto::SecretKey& key, VerdictFiles files,
+                                                   std::vector<std::int64_t> denied = {});
 
 /// verify() of what is open already: replays the drawn segments, and signs and writes the verdict.
 [[nodiscard]] Result<VerifyResult> verify_opened(const VerifyOptions& options, const Verification& v,

@@ -17,6 +17,12 @@ using manifest::Outcome;
 using manifest::Signed;
 using protocol::TaskRecord;
 
+/// True if an offer may be, or was, drawn to audit somebody else's verdict.
+bool may_audit(const TaskRecord& record, const Signed<manifest::BeaconCommitment>& offer) {
+  return !record.settlement && protocol::is_rechecked(record) && record.verdict->key_id != offer.key_id &&
+         record.offers.contains(offer.id);
+}
+
 /// A verifier's part of one task. step() looks at the task's record in the ledger, does the next thing that
 /// it asks for, and is called with the record as it is then; the record, not this object, says how far it is.
 class Response {
@@ -27,6 +33,7 @@ class Response {
   /// True if something was handed on, so that the ledger is to be read again; false if the work is done, or
   /// waits for others.
   [[nodiscard]] Result<bool> step(const LedgerView& view, const TaskRecord& record) {
+    if (record.verdict && may_audit(record, offer_)) return step_audit(view, record);
     if (record.verdict) return end(record.verdict->body.outcome);
     if (record.settlement)
       return Error{ErrorCode::kInconclusive, "the task is settled, and no verdict was given", {}};
@@ -72,6 +79,51 @@ class Response {
       return give_verdict(record, round.envelope);
     }
     return wait_for("the verdict of another who was drawn");
+  }
+
+  /// An auditor's part: commits to an audit while the verdict is re-checked, and then shows it.
+  Result<bool> step_audit(const LedgerView& view, const TaskRecord& record) {
+    const auto state = protocol::standing(record, view.market.clock().now()).state;
+    const bool commits = state == protocol::TaskState::kRecheck;
+    if (!record.audit && commits) return wait_for("the round of the verdict's slot");
+    if (!protocol::is_auditor(record, offer_.key_id)) return end(record.verdict->body.outcome);
+    const protocol::Recheck* const own = protocol::recheck_of(record, offer_.key_id);
+    if (own != nullptr && own->audit) return end(own->audit->body.outcome);
+    if (own == nullptr && commits) {
+      if (!exists(options_.output)) DGX_CHECK(audit_now(view, record));
+      DGX_CHECK(commit_to_audit(record));
+      return hand_on(beside(options_.output, ".commit.json"), "committed to the audit");
+    }
+    if (own != nullptr && commits) return wait_for("the end of the time for commitments");
+    if (own != nullptr && state == protocol::TaskState::kReveal)
+      return hand_on(options_.output, "handed on the audit");
+    return Error{ErrorCode::kInconclusive, "the audit is late: the ledger takes none any more", {}};
+  }
+
+  Status audit_now(const LedgerView& view, const TaskRecord& record) {
+    DGX_TRY(Output proof, claim_beside(proof_path(), context_.clobber));
+    DGX_CHECK(proof.write(record.proof->envelope + "\n"));
+    const std::string verdict = beside(options_.commitment, ".verdict.json");
+    DGX_TRY(Output audited, claim_beside(verdict, context_.clobber));
+    DGX_CHECK(audited.write(record.verdict->envelope + "\n"));
+    DGX_TRY(const auto round, view.log.statement(*view.log.find(record.round->source.id)));
+    return verify_now(record, round.envelope, verdict);
+  }
+
+  Status commit_to_audit(const TaskRecord& record) {
+    const std::string path = beside(options_.output, ".commit.json");
+    if (exists(path)) return {};
+    DGX_TRY(const auto audit, manifest::read_statement<manifest::Verdict>(options_.output));
+    if (audit.body.audits != record.verdict->id || audit.key_id != offer_.key_id)
+      return malformed(options_.output + ": is not this auditor's audit of the verdict in the ledger");
+    DGX_TRY(const crypto::SecretKey key, read_key(options_.key));
+    const Digest hidden = manifest::verdict_commitment(audit.id, audit.body.nonce);
+    DGX_TRY(
+        const auto commitment,
+        manifest::seal(
+            manifest::VerdictCommitment{record.task.id, record.proof->id, hidden, record.verdict->id}, key));
+    DGX_TRY(Output output, claim_beside(path, context_.clobber));
+    return output.write(commitment.envelope + "\n");
   }
 
   bool wait_for(std::string what) {
@@ -139,8 +191,9 @@ class Response {
     return hand_on(options_.output, "handed on the verdict");
   }
 
-  /// `source` is the envelope of the beacon or round.
-  Status verify_now(const TaskRecord& record, const std::string& source) {
+  /// `source` is the envelope of the beacon or round, `audits` the file of a verdict to be audited.
+  Status verify_now(const TaskRecord& record, const std::string& source,
+                    const std::optional<std::string>& audits = std::nullopt) {
     DGX_TRY(Output beacon, claim_beside(source_path(record), context_.clobber));
     DGX_CHECK(beacon.write(source + "\n"));
     VerifyOptions verification;
@@ -154,6 +207,7 @@ class Response {
     verification.isa = options_.isa;
     verification.device = options_.device;
     verification.output = options_.output;
+    verification.audits = audits;
     DGX_TRY(const VerifyResult verified, verify(verification, context_));
     result_.done.push_back(
         fmt::format("replayed {} of {} segments", verified.rows.size(), verified.verdict.segments));

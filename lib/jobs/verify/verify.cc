@@ -40,8 +40,9 @@ class Replayer {
            const JobContext& context)
       : verification_(verification), starts_(starts), executor_(executor), context_(context) {}
 
-  /// The segment's row, or nullopt if the start state cannot be had.
-  Result<std::optional<VerdictRow>> replay(std::int64_t index) {
+  /// The segment's row, or nullopt if the start state cannot be had. `denied` becomes whether an audit denies
+  /// the verdict's witness.
+  Result<std::optional<VerdictRow>> replay(std::int64_t index, bool& denied) {
     auto start = starts_.start(index, &executor_, context_.stop);
     if (!start.ok() && start.error().code == ErrorCode::kInconclusive) {
       context_.progress.warning(fmt::format("segment {}: {}", index, start.error().message));
@@ -54,9 +55,11 @@ class Replayer {
     const auto at = static_cast<std::size_t>(index);
     const std::optional<Digest> end = protocol::committed_end(segments, states, index);
     starts_.reached(std::nullopt);
-    DGX_TRY(const VerdictRow row,
-            protocol::replay_segment(executor_, *start, segments[index], states[at], end,
-                                     verification_.assignment, [this] { return one_more_step(); }));
+    Digest theirs;
+    DGX_TRY(const VerdictRow row, protocol::replay_segment(
+                                      executor_, *start, segments[index], states[at], end,
+                                      verification_.assignment, [this] { return one_more_step(); }, &theirs));
+    denied = verification_.assignment.audited && theirs != stated_witness(index);
     if (row.agrees && end) starts_.reached(index + 1);
     return std::optional<VerdictRow>(row);
   }
@@ -69,6 +72,12 @@ class Replayer {
   }
 
  private:
+  /// The witness that the audited verdict states for a segment.
+  [[nodiscard]] const Digest& stated_witness(std::int64_t index) const {
+    const auto& drawn = verification_.drawn;
+    const auto place = std::lower_bound(drawn.begin(), drawn.end(), index) - drawn.begin();
+    return verification_.stated[static_cast<std::size_t>(place)];
+  }
   bool one_more_step() {
     ++steps_;
     if (steps_ % 16 == 0) context_.progress.update(steps_);
@@ -149,6 +158,7 @@ class PartFile {
       }
     }
     shard.rows = std::move(found->rows);
+    shard.denied = std::move(found->denied);
     return {};
   }
 
@@ -202,6 +212,10 @@ struct Replayed {
   double seconds = 0;
 };
 
+void add_sorted(std::vector<std::int64_t>& numbers, std::int64_t number) {
+  numbers.insert(std::lower_bound(numbers.begin(), numbers.end(), number), number);
+}
+
 /// Replays the segments of `due` that have no row yet.
 Status replay_due(const Verification& v, const VerifyOptions& options, ReplayMeans& means,
                   const JobContext& context, std::span<const std::int64_t> due, Replayed& out) {
@@ -222,7 +236,8 @@ Status replay_due(const Verification& v, const VerifyOptions& options, ReplayMea
   replayer.expect(left);
   const auto begin = Clock::now();
   for (const std::int64_t index : left) {
-    auto row = replayer.replay(index);
+    bool denied = false;
+    auto row = replayer.replay(index, denied);
     if (!row.ok() && row.error().code == ErrorCode::kInterrupted)
       DGX_CHECK(out.part.interrupted(out.shard, before, due.size()));
     if (!row.ok()) return std::move(row).error();
@@ -231,6 +246,7 @@ Status replay_due(const Verification& v, const VerifyOptions& options, ReplayMea
       continue;
     }
     rows.push_back(**row);
+    if (denied) add_sorted(out.shard.denied, index);
     DGX_CHECK(out.part.save_sometimes(out.shard));
   }
   out.seconds = seconds_since(begin);
@@ -300,7 +316,7 @@ Result<VerifyResult> verify_opened(const VerifyOptions& options, const Verificat
   if (!replayed.missing.empty()) {
     const bool refuted =
         std::any_of(rows.begin(), rows.end(), [](const VerdictRow& row) { return !row.agrees; });
-    if (!refuted) {
+    if (!refuted || v.assignment.audited) {
       // Whoever reads this chooses other segments or brings other start states.
       replayed.part.remove();
       return inconclusive(options.from, replayed.missing);
@@ -308,8 +324,8 @@ Result<VerifyResult> verify_opened(const VerifyOptions& options, const Verificat
     // No longer the whole draw, but a refutation needs none.
     assignment.draw = manifest::Draw::kChosen;
   }
-  DGX_TRY(auto out,
-          publish_verdict(v.files.body(), assignment, v.proof, std::move(rows), key, std::move(files)));
+  DGX_TRY(auto out, publish_verdict(v.files.body(), assignment, v.proof, std::move(rows), key,
+                                    std::move(files), std::move(replayed.shard.denied)));
   replayed.part.remove();
   out.missing = std::move(replayed.missing);
   out.resumed = replayed.resumed;

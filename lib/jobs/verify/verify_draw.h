@@ -25,6 +25,8 @@ struct Verification {
       key;  ///< to sign with; none if the options name none, a public key, or it is shared
   protocol::Assignment assignment;
   std::vector<std::int64_t> drawn;  ///< segments of the whole verification, ascending
+  /// The witnesses that an audited verdict states for them, in their order.
+  std::vector<Digest> stated = {};
 };
 
 /// Tasks that were opened, for who verifies many proofs of one task: its statement and program are checked

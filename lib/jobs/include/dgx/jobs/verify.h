@@ -32,6 +32,7 @@ struct VerifyOptions {
   std::string from;  ///< SAMPLE.h5 or RUN
   std::string data;
   std::optional<std::string> beacon;
+  std::optional<std::string> audits;  ///< the verdict to re-check
   KeyFile key;  ///< the verifier's; for a shard or a plan the public one will do, or none (empty path)
   Choice choice;
   std::optional<std::string> shard;     ///< "I/N"
@@ -77,6 +78,9 @@ struct VerifyResult {
 /// those disagrees, the verdict refutes with a chosen draw. Finished segments are saved in VERDICT.json.part,
 /// as verify_shard() saves them, under a work key that follows from the private key; not those of a fraction
 /// without a beacon, which each call draws anew.
+///
+/// With `audits` the result is an audit: the same replay, with witnesses of one's own, and the segments whose
+/// witnesses in that verdict it does not give. An audit with missing start states is always kInconclusive.
 [[nodiscard]] Result<VerifyResult> verify(const VerifyOptions& options, const JobContext& context);
 
 /// A shard that was written.
