@@ -4,6 +4,7 @@
 
 #include "audit_market.h"
 #include "dgx/protocol/lots.h"
+#include "dgx/protocol/shards.h"
 
 using namespace dgx;
 using namespace dgx::manifest;
@@ -275,4 +276,23 @@ TEST_CASE("the proof can be challenged while its verdict is re-checked, the verd
   m.take(by(m.auditor(), m.audit(m.auditor())), at(5'700));
   // The solver missed the move, so the proof fell.
   CHECK(m.settle(at(6'701)) == "convicted");
+}
+
+TEST_CASE("an interrupted audit keeps what it denies") {
+  AuditMarket m;
+  m.give_verdict(true);
+  Shard part;
+  part.role = ShardRole::kPart;
+  part.version = "1";
+  part.assignment = *assign(m.run().task, m.run().proof, m.record().round->source, test::key_id(20));
+  part.assignment.draw = Draw::kAudit;
+  part.assignment.audited = Audited{m.record().verdict->id, m.record().verdict->key_id};
+  part.drawn = m.segments_drawn();
+  part.denied = {part.drawn.front()};
+  const auto again = decode_shard(encode_shard(part));
+  REQUIRE(again.ok());
+  CHECK(again->denied == part.denied);
+  CHECK(of_one_verification(*again, part));
+  part.assignment.audited->verdict = test::digest("another verdict");
+  CHECK_FALSE(of_one_verification(*again, part));
 }
