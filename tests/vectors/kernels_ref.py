@@ -232,4 +232,5 @@ def main():
     print(json.dumps(vectors, sort_keys=True, separators=(",", ":")))
 
 
-main()
+if __name__ == "__main__":
+    main()
