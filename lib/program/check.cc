@@ -12,6 +12,7 @@
 #include "dgx/kernels/schedule.h"
 #include "dgx/program/leaves.h"
 #include "dgx/program/line.h"
+#include "line_text.h"
 
 namespace dgx::program {
 
@@ -177,10 +178,19 @@ Status take_once(Inputs& inputs, const std::string& source) {
   return malformed(fmt::format("src: a second '{}'", source));
 }
 
+/// True for `value/N` and `carry/N`, N the number of a line.
+bool is_of_another_program(std::string_view name) {
+  if (!name.starts_with("value/") && !name.starts_with("carry/")) return false;
+  const auto number = parse_integer(name.substr(6));
+  return number.ok() && *number >= 0 && *number < static_cast<std::int64_t>(kMaxLines);
+}
+
 Status check_state_input(const Primitive& line, Inputs& inputs) {
   const std::string& name = line.source.name;
   const bool is_step = name == "step", is_loss = name == "loss";
-  if (!is_step && !is_loss && !name.starts_with("model/") && !name.starts_with("optimizer/")) {
+  const bool is_piece = inputs.role == ProgramRole::kPiece;
+  if (!is_step && !is_loss && !name.starts_with("model/") && !name.starts_with("optimizer/") &&
+      !(is_piece && is_of_another_program(name))) {
     return malformed(fmt::format("src: no state entry may be called '{}'", name),
                      "use model/NAME, optimizer/KIND/NAME, step or loss");
   }
@@ -189,7 +199,7 @@ Status check_state_input(const Primitive& line, Inputs& inputs) {
   if (is_loss && (line.dtype != DType::kF32 || !line.shape.empty()))
     return malformed("src: state loss must be f32 []");
   if (Status named = check_entry_name(name); !named.ok()) return malformed("src: " + named.error().message);
-  if (line.next.has_value() != (inputs.role == ProgramRole::kTraining)) {
+  if (!is_piece && line.next.has_value() != (inputs.role == ProgramRole::kTraining)) {
     return malformed(line.next ? "next: an evaluation program changes no state" : "next: is missing");
   }
   inputs.entries.insert(name);
@@ -254,7 +264,7 @@ Status check_access(const Access& access, const Primitive& line, const Table& ta
   return {};
 }
 
-Status check_operation(const Primitive& line, const Table& table) {
+Status check_operation(const Primitive& line, const Table& table, ProgramRole role) {
   if (line.steps.size() > kMaxSteps || line.when.size() > kMaxSteps)
     return malformed(fmt::format("do: more than {} steps", kMaxSteps));
   if (line.accesses.size() > kMaxAccesses)
@@ -270,6 +280,7 @@ Status check_operation(const Primitive& line, const Table& table) {
   }
   DGX_CHECK(Usage(line).check());
   if (line.kind == Kind::kChain && !line.init) return malformed("init: is missing");
+  if (role == ProgramRole::kPiece) return {};  // nobody disputes one
   return check_leaves(line, [&](ValueIndex value) {
     const ValueType& type = table[value];
     return *element_count(type.shape) * static_cast<std::int64_t>(size_of(type.dtype));
@@ -346,7 +357,7 @@ Status check_program(const Program& program, ProgramRole role) {
     if (!count) return within("s", count.error());
     if (*count == 0) return malformed("s: has no elements");
     DGX_CHECK(add_line(totals, line, *count));
-    return line.kind == Kind::kInput ? check_input(line, *count, inputs) : check_operation(line, table);
+    return line.kind == Kind::kInput ? check_input(line, *count, inputs) : check_operation(line, table, role);
   };
   for (const ValueIndex v : lines.indices()) {
     if (Status status = check_line(lines[v]); !status.ok())
@@ -359,6 +370,7 @@ Status check_program(const Program& program, ProgramRole role) {
   }
   if (Status apart = check_entry_groups(inputs.entries); !apart.ok())
     return malformed("program: " + apart.error().message);
+  if (role == ProgramRole::kPiece) return {};
   if (role == ProgramRole::kTraining) {
     for (const char* source : {"state step", "state loss"}) {
       if (!inputs.sources.contains(source)) return malformed(fmt::format("program: no input '{}'", source));

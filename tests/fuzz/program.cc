@@ -1,5 +1,5 @@
 // Step programs: a parsed program prints to the same bytes; a checked one compiles, is priced, and can be
-// evaluated without reading outside an earlier value.
+// evaluated without reading outside an earlier value; cut into parts, it gives the bits of the whole.
 
 #include "dgx/program/program.h"
 
@@ -9,6 +9,8 @@
 #include "dgx/program/check.h"
 #include "dgx/program/cost.h"
 #include "dgx/program/line.h"
+#include "dgx/program/pieces.h"
+#include "in_parts.h"
 #include "target.h"
 
 using namespace dgx;
@@ -16,6 +18,9 @@ using namespace dgx::lowering;
 using namespace dgx::program;
 
 namespace {
+
+/// Most operations, elements and bytes of a step that is evaluated whole.
+constexpr std::int64_t kLittle = 4096;
 
 /// Invented numbers for elements that exist; reading any other is the crash we look for.
 class Watcher final : public kernels::ValueSource {
@@ -52,6 +57,57 @@ void evaluate(const Program& program, kernels::ValueIndex line, const kernels::C
   }
 }
 
+/// True if a step is little work, and its values few bytes.
+bool is_little(const Program& program, const Cost& cost) {
+  std::int64_t work = cost.total_operations;
+  for (const kernels::Primitive& line : program.values) {
+    const std::int64_t elements = *element_count(line.shape), positions = *element_count(line.fold);
+    if (elements > kLittle || positions > kLittle) return false;
+    work += elements * positions;
+  }
+  return work <= kLittle && cost.value_bytes <= kLittle;
+}
+
+/// A piece is refused only where it would exceed a cap.
+void check_refusal(const Error& error) {
+  const bool by_caps = error.message.find("be cut") != std::string::npos ||
+                       error.message.find("together exceed") != std::string::npos;
+  fuzz::require(error.code == ErrorCode::kMalformed && by_caps, "a piece is refused by a cap alone");
+}
+
+void check_piece(const Result<Piece>& piece) {
+  if (!piece.ok()) return check_refusal(piece.error());
+  const std::string text = print_program(piece->program);
+  const auto again = parse_program(text);
+  fuzz::require(again.ok() && again->values == piece->program.values, "a piece prints to itself");
+  fuzz::require(check_program(piece->program, ProgramRole::kPiece).ok(), "a piece is a checked program");
+}
+
+/// Cuts the batch into its samples, and makes parts of them: the texts are pieces, and if that is little
+/// work, their numbers those of the whole.
+void cut(const Program& program, const Cost& cost) {
+  const auto samples = batch_samples(program);
+  if (!samples.ok()) return;
+  for (const std::int64_t slices : {*samples, *samples % 2 == 0 ? *samples / 2 : std::int64_t{1}}) {
+    const auto classes = classify(program, slices);
+    fuzz::require(classes.ok(), "a batch has as many slices as samples, or half as many");
+    const std::int64_t at = (slices + 1) / 3;
+    check_piece(tail_program(program, *classes));
+    check_piece(local_program(program, *classes, {at, slices}));
+    if (at > 0) check_piece(local_program(program, *classes, {0, at}));
+    if (at == 0 || !is_little(program, cost)) continue;
+    const auto inputs = test::invented_inputs(program, 1);
+    const auto parts = test::evaluate_in_parts(program, *classes, {0, at, slices}, inputs);
+    if (!parts.ok()) {
+      check_refusal(parts.error());
+      continue;
+    }
+    const auto whole = test::evaluate_whole(program, inputs);
+    fuzz::require(whole.ok(), "a checked step can be evaluated");
+    fuzz::require(test::first_difference(*whole, *parts) == kernels::kNoValue, "parts give the step's bits");
+  }
+}
+
 void use(const Program& program) {
   kernels::ByValue<kernels::ValueType> table;
   for (const kernels::ValueIndex line : program.values.indices()) {
@@ -65,6 +121,7 @@ void use(const Program& program) {
   }
   const Cost cost = cost_of(program);
   fuzz::require(cost.total_operations >= 0 && cost.value_bytes >= 0, "a checked program has a cost");
+  cut(program, cost);
 }
 
 Program lowered(Activation activation, const char* optimizer, LossKind loss) {
@@ -99,11 +156,25 @@ std::vector<std::string> fuzz::seeds() {
         R"({"f":[6],"k":"sum","s":[4],"t":"f32","v":5,"x":["0@24[6*i0+k0]"]})",
         R"({"f":[6],"k":"argmax","s":[4],"t":"i64","v":5,"x":["0[i0,k0]"]})",
         R"({"f":[6],"k":"dot","s":[4,4],"t":"f32","v":5,"x":["0[i0,k0]","0[i1,k0]"]})",
+        R"({"do":["f32 i0","add t0 x0"],"k":"map","s":[4,6],"t":"f32","v":5,"x":["0[$1,i1]?0x0p0","1[i0]"]})",
+        R"({"do":["f32 k0","add acc t0"],"f":[4],"init":"x1","k":"chain","s":[6],"t":"f32","v":5,)"
+        R"("when":["ne x0 i0"],"x":["1[k0]","0[0,i0]"]})",
         R"({"do":["select i0 x0 x1","add acc t0"],"f":[6],"init":"x2","k":"chain","s":[4],"t":"f32","v":5,)"
         R"("x":["0[i0,k0]","0[3-i0,k0]","0[$3,0]?0x0p0","1[i0]"]})"}) {
     const std::string after = R"({"do":["add x0 1"],"k":"map","s":[],"t":"i64","v":6,"x":["4[]"]})";
     out.push_back(head + line + "\n" + after + "\n");
   }
+  // A step of which every class has lines: rows, a fold over samples that is waited for, two that are not.
+  out.push_back(
+      head + R"({"do":["f32 x0","sub t0 x1"],"k":"map","s":[4,6],"t":"f32","v":5,"x":["1[i0]","0[i0,i1]"]})" +
+      "\n" + R"({"do":["add x0 1"],"k":"map","s":[],"t":"i64","v":6,"x":["4[]"]})" + "\n" +
+      R"({"f":[4],"k":"max","s":[6],"t":"f32","v":7,"x":["5[k0,i0]"]})" + "\n" +
+      R"({"do":["mul x0 x1"],"k":"map","s":[4,6],"t":"f32","v":8,"x":["5[i0,i1]","7[i1]"]})" + "\n" +
+      R"({"f":[4],"k":"dot","s":[6,6],"t":"f32","v":9,"x":["5[k0,i0]","8[k0,i1]"]})" + "\n" +
+      R"({"do":["add acc x1"],"f":[4],"init":"0x0p0","k":"chain","s":[4,6],"t":"f32","v":10,)" +
+      R"("when":["eq x0 i0"],"x":["1[k0]","8@24[6*k0+i1]"]})" + "\n" +
+      R"({"do":["add x0 x1"],"k":"map","s":[4],"t":"f32","v":11,"x":["8[i0,i0]","5[3-i0,0]"]})" + "\n" +
+      R"({"f":[4],"k":"dot","s":[1],"t":"f32","v":12,"x":["8[k0,k0+1]","11[k0]"]})" + "\n");
   return out;
 }
 

@@ -25,6 +25,8 @@ enum class ProgramRole {
               ///< a `next`
   kEvaluation,  ///< the forward pass: no `next`; the last value is f32 [batch], each sample's loss, or f32
                 ///< [], a whole batch's
+  kPiece,  ///< a part of a step (dgx-placement(7), "Local programs"): a state input may also be `value/N` or
+           ///< `carry/N`, none needs a `next`, and leaves are not counted
 };
 
 /// Proves what every user of a program relies on: nobody who evaluates, compiles or prices a checked program

@@ -1,0 +1,165 @@
+#include "dgx/program/classes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace dgx::program {
+
+using kernels::Access;
+using kernels::Coordinate;
+using kernels::Kind;
+using kernels::Primitive;
+using kernels::Source;
+using kernels::Term;
+using kernels::ValueIndex;
+
+namespace {
+
+using Wide = __int128;
+
+bool has_slices(const Shape& shape, std::int64_t slices) { return !shape.empty() && shape[0] % slices == 0; }
+
+/// The range of coordinate 0's sum stays within [0, extent) while the first of the indices `over` runs over
+/// one slice, `within` of its values, and all other symbols over their whole ranges.
+bool is_inside(const Coordinate& coordinate, const Primitive& line, Term::Symbol over, std::int64_t within,
+               std::int64_t extent) {
+  Wide low = coordinate.constant, high = coordinate.constant;
+  for (const Term& term : coordinate.terms) {
+    const Shape& sizes = term.symbol == Term::Symbol::kIndex ? line.iteration_shape() : line.fold;
+    const bool first = term.symbol == over && term.index == 0;
+    const std::int64_t size = first ? within : sizes[static_cast<std::size_t>(term.index)];
+    const Wide most = Wide{term.coefficient} * (size - 1);
+    (most < 0 ? low : high) += most;
+  }
+  return low >= 0 && high < extent;
+}
+
+/// True if the access stays in its slice by i or by k (dgx-placement(7), "Classes").
+bool stays(const Program& program, const Primitive& line, const Access& access, Term::Symbol over,
+           std::int64_t slices) {
+  const Shape& seen = access.view ? *access.view : program.values[access.value].shape;
+  const Shape& run = over == Term::Symbol::kIndex ? line.iteration_shape() : line.fold;
+  if (!has_slices(seen, slices) || !has_slices(run, slices)) return false;
+  const std::int64_t extent = seen[0] / slices, within = run[0] / slices;
+  const Coordinate& first = access.coordinates.front();
+  if (first.division != Coordinate::Division::kNone) return false;
+  Wide coefficient = 0;
+  for (const Term& term : first.terms) {
+    if (term.symbol == Term::Symbol::kAccess) return false;
+    if (term.symbol == over && term.index == 0) coefficient = term.coefficient;
+  }
+  return coefficient * within == extent && is_inside(first, line, over, within, extent);
+}
+
+SampleClass class_of_input(const Primitive& input, std::int64_t slices) {
+  const bool cut = input.source.kind == Source::Kind::kBatch ||
+                   (input.source.kind == Source::Kind::kUniform && has_slices(input.shape, slices));
+  return cut ? SampleClass::kSharded : SampleClass::kWhole;
+}
+
+/// Class of a line whose accesses read values of known class; carried if it is a candidate.
+SampleClass class_of_line(const Program& program, const Primitive& line,
+                          const kernels::ByValue<SampleClass>& of, std::int64_t slices) {
+  std::vector<const Access*> sharded;
+  for (const Access& access : line.accesses) {
+    if (of[access.value] == SampleClass::kSharded) sharded.push_back(&access);
+  }
+  const auto stay = [&](Term::Symbol over) {
+    return [&, over](const Access* access) { return stays(program, line, *access, over, slices); };
+  };
+  if (sharded.empty()) return SampleClass::kWhole;
+  if (has_slices(line.shape, slices) && has_slices(line.iteration_shape(), slices) &&
+      std::ranges::any_of(sharded, stay(Term::Symbol::kIndex)))
+    return SampleClass::kSharded;
+  const bool resumes = line.kind == Kind::kDot || (line.kind == Kind::kChain && line.dtype != DType::kU8);
+  if (resumes && has_slices(line.fold, slices) && std::ranges::all_of(sharded, stay(Term::Symbol::kFold)))
+    return SampleClass::kCarried;
+  return SampleClass::kWhole;
+}
+
+/// Finds the body and turns candidates that it needs into lines of class W. Readers treat C and W alike, so
+/// this changes no other line's class: one pass back is enough.
+void find_body(const Program& program, Classes& classes) {
+  const std::size_t count = program.values.size();
+  kernels::ByValue<bool> needed(count, false);
+  classes.body.assign(count, false);
+  for (std::size_t n = count; n-- > 0;) {
+    const auto v = static_cast<ValueIndex>(n);
+    const Primitive& line = program.values[v];
+    const bool is_cut = line.kind != Kind::kInput && classes.of[v] != SampleClass::kWhole;
+    if (!is_cut && !needed[v]) continue;
+    classes.body[v] = true;
+    for (const Access& access : line.accesses) needed[access.value] = true;
+    if (classes.of[v] == SampleClass::kCarried && needed[v]) classes.of[v] = SampleClass::kWhole;
+  }
+}
+
+void find_gathers(const Program& program, Classes& classes) {
+  for (const ValueIndex v : program.values.indices()) {
+    const std::size_t before = classes.gathers.size();
+    for (std::size_t n = 0; n < program.values[v].accesses.size(); ++n) {
+      const Gather gather{program.values[v].accesses[n].value, v};
+      if (program.values[gather.value].kind == Kind::kInput || !needs_whole(program, classes, v, n)) continue;
+      const auto first = classes.gathers.begin() + static_cast<std::ptrdiff_t>(before);
+      if (std::find(first, classes.gathers.end(), gather) == classes.gathers.end())
+        classes.gathers.push_back(gather);
+    }
+  }
+}
+
+}  // namespace
+
+char letter_of(SampleClass of) {
+  switch (of) {
+    case SampleClass::kSharded: return 'S';
+    case SampleClass::kCarried: return 'C';
+    case SampleClass::kWhole: return 'W';
+  }
+  return '?';
+}
+
+std::optional<Gather> Classes::first_in_body() const {
+  const auto found = std::ranges::find_if(gathers, [&](const Gather& gather) { return body[gather.reader]; });
+  return found == gathers.end() ? std::nullopt : std::optional(*found);
+}
+
+Result<std::int64_t> batch_samples(const Program& program) {
+  std::optional<std::int64_t> samples;
+  for (const ValueIndex v : program.values.indices()) {
+    const Primitive& line = program.values[v];
+    if (line.kind != Kind::kInput || line.source.kind != Source::Kind::kBatch) continue;
+    if (line.shape.empty() || line.shape[0] != samples.value_or(line.shape[0]))
+      return malformed(fmt::format("line {}: s: the batch of '{}' is {}, another one has {} samples", v,
+                                   line.source.name, to_string(line.shape), samples.value_or(0)));
+    samples = line.shape[0];
+  }
+  if (!samples) return malformed("program: reads no batch that could be cut");
+  return *samples;
+}
+
+Result<Classes> classify(const Program& program, std::int64_t slices) {
+  DGX_TRY(const std::int64_t samples, batch_samples(program));
+  if (slices < 1 || samples % slices != 0)
+    return usage_error(fmt::format("a batch of {} samples has no {} equal slices", samples, slices));
+  Classes classes;
+  classes.slices = slices;
+  for (const Primitive& line : program.values) {
+    classes.of.push_back(line.kind == Kind::kInput ? class_of_input(line, slices)
+                                                   : class_of_line(program, line, classes.of, slices));
+  }
+  find_body(program, classes);
+  find_gathers(program, classes);
+  return classes;
+}
+
+bool needs_whole(const Program& program, const Classes& classes, ValueIndex line, std::size_t access) {
+  const Primitive& reader = program.values[line];
+  const Access& read = reader.accesses[access];
+  if (classes.of[read.value] != SampleClass::kSharded || classes.of[line] == SampleClass::kCarried)
+    return false;
+  return classes.of[line] == SampleClass::kWhole ||
+         !stays(program, reader, read, Term::Symbol::kIndex, classes.slices);
+}
+
+}  // namespace dgx::program

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "dgx/core/result.h"
+#include "dgx/program/program.h"
+
+namespace dgx::program {
+
+/// Class of a line with regard to the samples of a batch (dgx-placement(7), "Classes").
+enum class SampleClass : std::uint8_t {
+  kSharded,  ///< a part makes its slices of the value
+  kCarried,  ///< a dot or chain over samples: each part goes on where the one before it stopped
+  kWhole,    ///< whoever needs the value makes all of it
+};
+/// "S", "C" or "W".
+[[nodiscard]] char letter_of(SampleClass of);
+
+/// A value of class S of which `reader` needs more than the slices that it makes.
+struct Gather {
+  kernels::ValueIndex value{}, reader{};
+  bool operator==(const Gather&) const = default;
+};
+
+/// The classes of a program's lines for a batch of `slices` slices.
+struct Classes {
+  std::int64_t slices = 1;
+  kernels::ByValue<SampleClass> of;
+  /// The lines of class S and C that are not inputs, and all lines, inputs too, that they need. No line of
+  /// the body needs one of class C.
+  kernels::ByValue<bool> body;
+  /// Without those of inputs, which are not moved; by reader, then in order of its accesses, each pair once.
+  std::vector<Gather> gathers;
+
+  /// The first gather whose reader is in the body: parts cannot be made one after another.
+  [[nodiscard]] std::optional<Gather> first_in_body() const;
+};
+
+/// The samples of the program's batch: the first dimension of its `batch` inputs. kMalformed if it has none,
+/// or they differ, naming the line.
+[[nodiscard]] Result<std::int64_t> batch_samples(const Program& program);
+
+/// Classes the lines of a checked program, whose batch is to be cut into `slices` equal slices. kUsage if
+/// they do not divide the batch; errors of batch_samples(). Cost: linear in the text.
+[[nodiscard]] Result<Classes> classify(const Program& program, std::int64_t slices);
+
+/// True if access `access` of line `line` reads a value of class S, inputs included, that the line needs
+/// whole.
+[[nodiscard]] bool needs_whole(const Program& program, const Classes& classes, kernels::ValueIndex line,
+                               std::size_t access);
+
+}  // namespace dgx::program

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "dgx/core/result.h"
+#include "dgx/program/classes.h"
+#include "dgx/program/program.h"
+
+namespace dgx::program {
+
+/// Slices begin … end−1 of a batch.
+struct SliceRange {
+  std::int64_t begin = 0, end = 0;
+};
+
+/// A line of a piece: what it is of the step program's line `value`.
+struct PieceLine {
+  enum class As : std::uint8_t {
+    kMade,   ///< the line itself: the part's slices, the part's share of a fold, or all of it
+    kWhole,  ///< the input `state value/N`, its whole value
+    kCarry,  ///< the input `state carry/N`, its running state, which becomes the line
+  };
+  kernels::ValueIndex value{};
+  As as = As::kMade;
+  bool operator==(const PieceLine&) const = default;
+};
+
+/// A program for some lines of a step (dgx-placement(7), "Local programs"), which check_program() accepts in
+/// the role kPiece.
+struct Piece {
+  Program program;
+  kernels::ByValue<PieceLine> origins;  ///< one for each of its lines
+};
+
+/// The local program of a part: the body for some slices. A line of class C has its carry before it, the
+/// entry that it becomes. A chain begins there, unless the part is the first. A dot is over the part's
+/// positions alone: whoever runs the piece must go on with its running state (kernels/dot_state.h), of which
+/// the text says no more.
+///
+/// kMalformed, naming the step program's line, if a line would exceed the caps of dgx-program(5), or the body
+/// has none; kInternal unless the part is one of classes.slices.
+[[nodiscard]] Result<Piece> local_program(const Program& program, const Classes& classes, SliceRange part);
+
+/// The tail: what is done once when all parts are. Its state inputs have a `next` as the program's. Errors as
+/// local_program(); kMalformed, too, if it would have no line, as no step program's has.
+[[nodiscard]] Result<Piece> tail_program(const Program& program, const Classes& classes);
+
+/// The names of a piece's inputs that are no entries: "value/17", "carry/17".
+[[nodiscard]] std::string value_name(kernels::ValueIndex value);
+[[nodiscard]] std::string carry_name(kernels::ValueIndex value);
+
+}  // namespace dgx::program

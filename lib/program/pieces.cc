@@ -1,0 +1,185 @@
+#include "dgx/program/pieces.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "dgx/program/check.h"
+#include "dgx/program/line.h"
+#include "piece_lines.h"
+
+namespace dgx::program {
+
+using kernels::Access;
+using kernels::ByValue;
+using kernels::Kind;
+using kernels::kNoValue;
+using kernels::Primitive;
+using kernels::Source;
+using kernels::ValueIndex;
+
+namespace {
+
+/// A piece while its lines are appended.
+class PieceWriter {
+ public:
+  explicit PieceWriter(std::size_t lines) : made_(lines, kNoValue), whole_(lines, kNoValue) {}
+
+  /// kMalformed if the line exceeds a cap that its text has.
+  Status append(Primitive line, const PieceLine& origin) {
+    const ValueIndex at = piece_.program.values.next();
+    if (piece_.program.values.size() == kMaxLines || line.steps.size() > kMaxSteps ||
+        line.when.size() > kMaxSteps || line.accesses.size() > kMaxAccesses ||
+        print_line(line, at).size() > kMaxLineBytes) {
+      return malformed(
+          fmt::format("line {}: cannot be cut, since a part's line would exceed {} bytes, or {} "
+                      "steps or accesses",
+                      origin.value, kMaxLineBytes, kMaxSteps, kMaxLines));
+    }
+    piece_.program.values.push_back(std::move(line));
+    piece_.origins.push_back(origin);
+    if (origin.as == PieceLine::As::kMade) made_[origin.value] = at;
+    if (origin.as == PieceLine::As::kWhole) whole_[origin.value] = at;
+    return {};
+  }
+  Status append_state(std::string name, const Primitive& like, const PieceLine& origin) {
+    Primitive input;
+    input.kind = Kind::kInput;
+    input.dtype = like.dtype;
+    input.shape = like.shape;
+    input.source = {Source::Kind::kState, std::move(name), {}};
+    return append(std::move(input), origin);
+  }
+
+  /// The piece's line that is `value` as the part makes it, or else whole.
+  [[nodiscard]] ValueIndex made(ValueIndex value) const { return made_[value]; }
+  [[nodiscard]] ValueIndex whole(ValueIndex value) const { return whole_[value]; }
+  /// The piece's line that stands for `value` in a tail.
+  [[nodiscard]] ValueIndex any(ValueIndex value) const {
+    return made_[value] == kNoValue ? whole_[value] : made_[value];
+  }
+  [[nodiscard]] Piece& piece() { return piece_; }
+
+ private:
+  Piece piece_;
+  ByValue<ValueIndex> made_, whole_;  // kNoValue: not there
+};
+
+Result<Piece> checked(Piece piece) {
+  if (Status status = check_program(piece.program, ProgramRole::kPiece); !status.ok())
+    return within("a piece of the program", status.error());
+  return piece;
+}
+
+/// The values of class S that some line of the body reads: slice by slice, and whole.
+struct Reads {
+  ByValue<bool> slices, whole;
+};
+
+Reads reads_of_body(const Program& program, const Classes& classes) {
+  Reads reads{ByValue<bool>(program.values.size(), false), ByValue<bool>(program.values.size(), false)};
+  for (const ValueIndex v : program.values.indices()) {
+    if (!classes.body[v]) continue;
+    const auto& accesses = program.values[v].accesses;
+    for (std::size_t n = 0; n < accesses.size(); ++n)
+      (needs_whole(program, classes, v, n) ? reads.whole : reads.slices)[accesses[n].value] = true;
+  }
+  return reads;
+}
+
+/// The input as a part sees it.
+Primitive local_input(const Primitive& input, SampleClass of, const Cut& cut) {
+  Primitive local = input;
+  local.next.reset();
+  if (of == SampleClass::kSharded) local.shape[0] = cut.share(local.shape[0]);
+  return local;
+}
+
+/// The line as a part computes it; `lines` has what it reads.
+Primitive local_line(const Program& program, const Classes& classes, ValueIndex v, const Cut& cut,
+                     const PieceWriter& lines) {
+  std::vector<Reading> readings;
+  const Primitive& line = program.values[v];
+  for (std::size_t n = 0; n < line.accesses.size(); ++n) {
+    const ValueIndex read = line.accesses[n].value;
+    const bool whole = needs_whole(program, classes, v, n);
+    readings.push_back(
+        {whole ? lines.whole(read) : lines.made(read), !whole && classes.of[read] == SampleClass::kSharded});
+  }
+  return cut_line(line, classes.of[v], cut, readings);
+}
+
+/// Appends the line, and before one of class C its carry, which it becomes.
+Status append_local(const Program& program, const Classes& classes, ValueIndex v, const Cut& cut,
+                    PieceWriter& lines) {
+  const Primitive& line = program.values[v];
+  Primitive local = local_line(program, classes, v, cut, lines);
+  if (classes.of[v] == SampleClass::kCarried) {
+    const ValueIndex carry = lines.piece().program.values.next();
+    DGX_CHECK(lines.append_state(carry_name(v), line, {v, PieceLine::As::kCarry}));
+    lines.piece().program.values[carry].next = lines.piece().program.values.next();
+    if (line.kind == Kind::kChain && cut.begin > 0) begin_at(local, carry);
+  }
+  return lines.append(std::move(local), {v, PieceLine::As::kMade});
+}
+
+/// The values that a tail reads, or that become an entry.
+ByValue<bool> reads_of_tail(const Program& program, const Classes& classes) {
+  ByValue<bool> reads(program.values.size(), false);
+  for (const ValueIndex v : program.values.indices()) {
+    const Primitive& line = program.values[v];
+    if (line.next) reads[*line.next] = true;
+    if (classes.body[v] || line.kind == Kind::kInput) continue;
+    for (const Access& access : line.accesses) reads[access.value] = true;
+  }
+  return reads;
+}
+
+}  // namespace
+
+std::string value_name(ValueIndex value) { return fmt::format("value/{}", value); }
+std::string carry_name(ValueIndex value) { return fmt::format("carry/{}", value); }
+
+Result<Piece> local_program(const Program& program, const Classes& classes, SliceRange part) {
+  if (part.begin < 0 || part.begin >= part.end || part.end > classes.slices)
+    return internal_error(fmt::format("no slices {} to {} in {}", part.begin, part.end, classes.slices));
+  if (std::ranges::find(classes.body, true) == classes.body.end())
+    return malformed("program: no line can be cut");
+  const Cut cut{part.begin, part.end - part.begin, classes.slices};
+  const Reads reads = reads_of_body(program, classes);
+  PieceWriter lines(program.values.size());
+  for (const ValueIndex v : program.values.indices()) {
+    if (!classes.body[v]) continue;
+    const Primitive& line = program.values[v];
+    const bool is_input = line.kind == Kind::kInput;
+    if (!is_input) DGX_CHECK(append_local(program, classes, v, cut, lines));
+    if (is_input && reads.slices[v])
+      DGX_CHECK(lines.append(local_input(line, classes.of[v], cut), {v, PieceLine::As::kMade}));
+    if (reads.whole[v]) DGX_CHECK(lines.append_state(value_name(v), line, {v, PieceLine::As::kWhole}));
+  }
+  return checked(std::move(lines.piece()));
+}
+
+Result<Piece> tail_program(const Program& program, const Classes& classes) {
+  const ByValue<bool> reads = reads_of_tail(program, classes);
+  PieceWriter lines(program.values.size());
+  for (const ValueIndex v : program.values.indices()) {
+    const Primitive& line = program.values[v];
+    const bool is_state = line.kind == Kind::kInput && line.source.kind == Source::Kind::kState;
+    if (is_state || (line.kind == Kind::kInput && reads[v])) {
+      DGX_CHECK(lines.append(line, {v, PieceLine::As::kMade}));
+    } else if (line.kind != Kind::kInput && !classes.body[v]) {
+      Primitive local = line;
+      for (Access& access : local.accesses) access.value = lines.any(access.value);
+      DGX_CHECK(lines.append(std::move(local), {v, PieceLine::As::kMade}));
+    } else if (line.kind != Kind::kInput && reads[v]) {
+      DGX_CHECK(lines.append_state(value_name(v), line, {v, PieceLine::As::kWhole}));
+    }
+  }
+  for (Primitive& line : lines.piece().program.values) {
+    if (line.next) line.next = lines.any(*line.next);
+  }
+  return checked(std::move(lines.piece()));
+}
+
+}  // namespace dgx::program

@@ -1,0 +1,202 @@
+#include "dgx/program/pieces.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+
+#include "dgx/program/check.h"
+#include "in_parts.h"
+#include "json_vectors.h"
+
+using namespace dgx;
+using namespace dgx::program;
+using kernels::ValueIndex;
+
+namespace {
+
+const json::Array& vectors() {
+  static const json::Value value = test::read_vectors(DGX_VECTORS "/placement.json");
+  return *test::member(value, "programs").as_array();
+}
+
+std::string text(const json::Value& object, std::string_view key) {
+  return *test::member(object, key).as_string();
+}
+
+Program parsed(const std::string& source) {
+  auto program = parse_program(source);
+  if (!program.ok()) FAIL(program.error().message);
+  return *std::move(program);
+}
+
+Program stored(const json::Value& vector) {
+  const auto source = read_file(DGX_VECTORS "/" + text(vector, "program"), kMaxProgramBytes);
+  REQUIRE(source.ok());
+  Program program = parsed(*source);
+  if (const Status status = check_program(program); !status.ok()) FAIL(status.error().message);
+  return program;
+}
+
+Classes classed(const Program& program, std::int64_t slices) {
+  auto classes = classify(program, slices);
+  if (!classes.ok()) FAIL(classes.error().message);
+  return *std::move(classes);
+}
+
+std::vector<std::int64_t> bounds_of(const json::Value& part) {
+  std::vector<std::int64_t> bounds;
+  for (const json::Value& bound : *test::member(part, "bounds").as_array()) bounds.push_back(*bound.as_int());
+  return bounds;
+}
+
+std::string root_of(const Result<Piece>& piece) {
+  if (!piece.ok()) FAIL(piece.error().message);
+  CHECK(check_program(piece->program, ProgramRole::kPiece).ok());
+  const std::string source = print_program(piece->program);
+  CHECK(parsed(source) == piece->program);
+  CHECK(piece->origins.size() == piece->program.values.size());
+  return program_root(source).hex();
+}
+
+/// A step with a batch of `samples` and one more line, number 4.
+Program step_with(const std::string& line, int samples = 4) {
+  return parsed(fmt::format(R"({{"k":"input","next":0,"s":[],"src":"state loss","t":"f32","v":0}})"
+                            "\n"
+                            R"({{"k":"input","next":3,"s":[],"src":"state step","t":"i64","v":1}})"
+                            "\n"
+                            R"({{"k":"input","s":[{},6],"src":"batch x","t":"f32","v":2}})"
+                            "\n"
+                            R"({{"do":["add x0 1"],"k":"map","s":[],"t":"i64","v":3,"x":["1[]"]}})"
+                            "\n",
+                            samples) +
+                line + "\n");
+}
+
+}  // namespace
+
+TEST_CASE("stored programs have the classes, bodies and gathers that the page gives") {
+  for (const json::Value& vector : vectors()) {
+    CAPTURE(text(vector, "program"));
+    const Program program = stored(vector);
+    const Classes classes = classed(program, test::integer(vector, "slices"));
+    std::string letters, body;
+    for (const ValueIndex v : program.values.indices()) {
+      letters += letter_of(classes.of[v]);
+      body += classes.body[v] ? '1' : '0';
+    }
+    CHECK(letters == text(vector, "classes"));
+    CHECK(body == text(vector, "body"));
+    std::vector<Gather> gathers;
+    for (const json::Value& pair : *test::member(vector, "gathers").as_array()) {
+      const json::Array& two = *pair.as_array();
+      gathers.push_back({ValueIndex(*two[0].as_int()), ValueIndex(*two[1].as_int())});
+    }
+    CHECK(classes.gathers == gathers);
+  }
+}
+
+TEST_CASE("local programs and tails are the page's texts, and checked pieces") {
+  for (const json::Value& vector : vectors()) {
+    CAPTURE(text(vector, "program"));
+    const Program program = stored(vector);
+    const Classes classes = classed(program, test::integer(vector, "slices"));
+    for (const json::Value& part : *test::member(vector, "parts").as_array()) {
+      const auto bounds = bounds_of(part);
+      const json::Array& roots = *test::member(part, "roots").as_array();
+      REQUIRE(roots.size() + 1 == bounds.size());
+      for (std::size_t q = 0; q < roots.size(); ++q) {
+        CAPTURE(bounds[q], bounds[q + 1]);
+        CHECK(root_of(local_program(program, classes, {bounds[q], bounds[q + 1]})) == *roots[q].as_string());
+      }
+    }
+    CHECK(root_of(tail_program(program, classes)) == text(vector, "tail"));
+  }
+}
+
+TEST_CASE("a step in two, three and five unequal parts has every bit of the whole step") {
+  for (const json::Value& vector : vectors()) {
+    const Program program = stored(vector);
+    const Classes classes = classed(program, test::integer(vector, "slices"));
+    const auto inputs = test::invented_inputs(program, 22);
+    const auto whole = test::evaluate_whole(program, inputs);
+    REQUIRE(whole.ok());
+    for (const json::Value& part : *test::member(vector, "parts").as_array()) {
+      CAPTURE(text(vector, "program"), bounds_of(part));
+      const auto cut = test::evaluate_in_parts(program, classes, bounds_of(part), inputs);
+      if (!cut.ok()) FAIL(cut.error().message);
+      CHECK(to_number(test::first_difference(*whole, *cut)) == -1);
+    }
+  }
+}
+
+TEST_CASE("a part that computed other slices would be noticed") {
+  const json::Value& vector = *std::ranges::find_if(vectors(), [](const json::Value& each) {
+    return text(each, "program") == "placement/corners.program.jsonl";
+  });
+  const Program program = stored(vector);
+  auto inputs = test::invented_inputs(program, 22);
+  const auto whole = test::evaluate_whole(program, inputs);
+  for (const ValueIndex v : program.values.indices()) {
+    if (program.values[v].source.kind == kernels::Source::Kind::kBatch &&
+        program.values[v].dtype == DType::kF32)
+      inputs[v].as<float>().back() += 1;
+  }
+  const auto cut = test::evaluate_in_parts(program, classed(program, 6), {0, 2, 6}, inputs);
+  REQUIRE(cut.ok());
+  CHECK(to_number(test::first_difference(*whole, *cut)) > 0);
+}
+
+TEST_CASE("only slices that divide the batch cut it") {
+  const Program program = step_with(R"({"k":"map","s":[4,6],"t":"f32","v":4,"x":["2[i0,i1]"]})");
+  CHECK(*batch_samples(program) == 4);
+  for (const std::int64_t slices : {1, 2, 4}) CHECK(classify(program, slices).ok());
+  for (const std::int64_t slices : {-1, 0, 3, 8}) {
+    const auto refused = classify(program, slices);
+    REQUIRE(!refused.ok());
+    CHECK(refused.error().code == ErrorCode::kUsage);
+    CHECK_THAT(refused.error().message, Catch::Contains("4 samples"));
+  }
+  const Program without = parsed(R"({"k":"input","next":0,"s":[],"src":"state loss","t":"f32","v":0})"
+                                 "\n");
+  CHECK_THAT(classify(without, 1).error().message, Catch::Contains("reads no batch"));
+  const Program differing = step_with(R"({"k":"input","s":[5],"src":"batch y","t":"i64","v":4})");
+  CHECK_THAT(classify(differing, 1).error().message, Catch::Contains("line 4"));
+}
+
+TEST_CASE("what cannot be cut is refused by its line") {
+  const Program whole = step_with(R"({"f":[4],"k":"max","s":[6],"t":"f32","v":4,"x":["2[k0,i0]"]})");
+  const Classes classes = classed(whole, 4);
+  CHECK_THAT(local_program(whole, classes, {0, 4}).error().message, Catch::Contains("no line can be cut"));
+  CHECK(tail_program(whole, classes).ok());
+
+  std::string steps = R"("f32 i0")";
+  for (int n = 1; n < 64; ++n) steps += fmt::format(R"(,"add t{} x0")", n - 1);
+  const Program long_list =
+      step_with(R"({"do":[)" + steps + R"(],"k":"map","s":[4,6],"t":"f32","v":4,"x":["2[i0,i1]"]})");
+  REQUIRE(check_program(long_list).ok());
+  const Classes found = classed(long_list, 4);
+  CHECK(local_program(long_list, found, {0, 1}).ok());
+  const auto refused = local_program(long_list, found, {1, 2});
+  REQUIRE(!refused.ok());
+  CHECK_THAT(refused.error().message, Catch::Contains("line 4"));
+  for (const SliceRange part : {SliceRange{-1, 2}, {2, 2}, {3, 5}})
+    CHECK(local_program(long_list, found, part).error().code == ErrorCode::kInternal);
+}
+
+TEST_CASE("only pieces have values of another program, and need no step") {
+  const auto source = [](const std::string& name) {
+    return R"({"k":"input","s":[3],"src":"state )" + name + R"(","t":"f32","v":0})" + "\n";
+  };
+  for (const char* name : {"value/0", "carry/65535", "model/w"}) {
+    CHECK(check_program(parsed(source(name)), ProgramRole::kPiece).ok());
+    CHECK(!check_program(parsed(source(name)), ProgramRole::kTraining).ok());
+  }
+  for (const char* name : {"value/", "value/01", "value/-1", "carry/65536", "value/1/2", "values/1"})
+    CHECK(!check_program(parsed(source(name)), ProgramRole::kPiece).ok());
+  CHECK(!check_program(parsed(source("value/1")), ProgramRole::kEvaluation).ok());
+  const Program twice =
+      parsed(source("value/1") + R"({"k":"input","s":[3],"src":"state value/1","t":"f32","v":1})"
+                                 "\n");
+  CHECK_THAT(check_program(twice, ProgramRole::kPiece).error().message, Catch::Contains("a second"));
+}
