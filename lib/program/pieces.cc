@@ -135,6 +135,20 @@ ByValue<bool> reads_of_tail(const Program& program, const Classes& classes) {
   return reads;
 }
 
+/// The values that the body gathers, and all that these depend on.
+ByValue<bool> needs_of_gathers(const Program& program, const Classes& classes) {
+  ByValue<bool> needed(program.values.size(), false);
+  for (const Gather& gather : classes.gathers) {
+    if (classes.body[gather.reader]) needed[gather.value] = true;
+  }
+  for (std::size_t n = needed.size(); n-- > 0;) {
+    if (!needed[static_cast<ValueIndex>(n)]) continue;
+    for (const Access& access : program.values[static_cast<ValueIndex>(n)].accesses)
+      needed[access.value] = true;
+  }
+  return needed;
+}
+
 }  // namespace
 
 std::string value_name(ValueIndex value) { return fmt::format("value/{}", value); }
@@ -179,6 +193,35 @@ Result<Piece> tail_program(const Program& program, const Classes& classes) {
   for (Primitive& line : lines.piece().program.values) {
     if (line.next) line.next = lines.any(*line.next);
   }
+  return checked(std::move(lines.piece()));
+}
+
+std::optional<Gather> first_obstacle(const Program& program, const Classes& classes) {
+  ByValue<bool> by_state(program.values.size(), false);
+  for (const ValueIndex v : program.values.indices()) {
+    const Primitive& line = program.values[v];
+    by_state[v] = line.kind == Kind::kInput && line.source.kind == Source::Kind::kState;
+    for (const Access& access : line.accesses) {
+      if (by_state[access.value]) by_state[v] = true;
+    }
+  }
+  for (const Gather& gather : classes.gathers) {
+    if (classes.body[gather.reader] && by_state[gather.value]) return gather;
+  }
+  return std::nullopt;
+}
+
+Result<Piece> head_program(const Program& program, const Classes& classes) {
+  if (first_obstacle(program, classes)) return internal_error("a head cannot depend on the state");
+  const ByValue<bool> needed = needs_of_gathers(program, classes);
+  PieceWriter lines(program.values.size());
+  for (const ValueIndex v : program.values.indices()) {
+    if (!needed[v]) continue;
+    Primitive line = program.values[v];
+    for (Access& access : line.accesses) access.value = lines.made(access.value);
+    DGX_CHECK(lines.append(std::move(line), {v, PieceLine::As::kMade}));
+  }
+  if (lines.piece().program.values.empty()) return std::move(lines.piece());
   return checked(std::move(lines.piece()));
 }
 

@@ -287,6 +287,23 @@ def tail(step):
     return piece
 
 
+def head(step):
+    """What the body gathers, made first; "state" if that depends on the state, "none" if it gathers nothing."""
+    piece = Piece()
+    needed = step.needed_by({u for u, v in step.gathers() if v in step.body}, True)
+    if any(step.is_input(v) and step.lines[v]["src"].startswith("state ") for v in needed):
+        return "state"
+    for v in sorted(needed):
+        line = dict(step.lines[v])
+        if "x" in line:
+            line["x"] = []
+            for access in map(Access, step.lines[v]["x"]):
+                access.value = piece.made[access.value]
+                line["x"].append(access.text())
+        piece.made[v] = piece.add(line)
+    return piece.root() if needed else "none"
+
+
 def parts_of(slices):
     """Unequal parts: two, three and five, as far as there are so many slices."""
     for count in (2, 3, 5):
@@ -304,7 +321,7 @@ def described(path, slices):
         program=str(path.relative_to(HERE)) if path.is_relative_to(HERE) else path.name, slices=step.slices, classes="".join(step.of),
         body="".join("1" if v in step.body else "0" for v in range(len(lines))), gathers=[list(pair) for pair in gathers],
         parts=[dict(bounds=bounds, roots=[local(step, a, b).root() for a, b in zip(bounds, bounds[1:])]) for bounds in parts_of(step.slices)],
-        tail=tail(step).root()), dict(
+        head=head(step), tail=tail(step).root()), dict(
         name=path.name.removesuffix(".program.jsonl"), samples=step.samples,
         counts=[sum(1 for v, c in enumerate(step.of) if c == letter and not step.is_input(v)) for letter in "SCW"],
         gathered=[len({u for u, v in gathers if (v in step.body) == inside}) for inside in (True, False)],

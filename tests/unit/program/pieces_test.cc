@@ -111,6 +111,17 @@ TEST_CASE("local programs and tails are the page's texts, and checked pieces") {
       }
     }
     CHECK(root_of(tail_program(program, classes)) == text(vector, "tail"));
+    const std::string head = text(vector, "head");
+    const bool obstacle = head == "state";
+    REQUIRE(first_obstacle(program, classes).has_value() == obstacle);
+    const auto found = head_program(program, classes);
+    if (obstacle) {
+      CHECK(found.error().code == ErrorCode::kInternal);
+    } else if (head == "none") {
+      CHECK(found->program.values.empty());
+    } else {
+      CHECK(root_of(found) == head);
+    }
   }
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "dgx/core/result.h"
@@ -45,6 +46,15 @@ struct Piece {
 /// The tail: what is done once when all parts are. Its state inputs have a `next` as the program's. Errors as
 /// local_program(); kMalformed, too, if it would have no line, as no step program's has.
 [[nodiscard]] Result<Piece> tail_program(const Program& program, const Classes& classes);
+
+/// The first gather of the body whose value depends on a state input: only parts that are made side by side
+/// can gather it. nullopt if there is none: then head_program() has all that the body gathers, and parts can
+/// be made one after another.
+[[nodiscard]] std::optional<Gather> first_obstacle(const Program& program, const Classes& classes);
+
+/// The head: the values that the body gathers, and all that they need, whole. Without lines if the body
+/// gathers nothing. kInternal if there is an obstacle.
+[[nodiscard]] Result<Piece> head_program(const Program& program, const Classes& classes);
 
 /// The names of a piece's inputs that are no entries: "value/17", "carry/17".
 [[nodiscard]] std::string value_name(kernels::ValueIndex value);
