@@ -136,6 +136,7 @@ struct Product {
   Part part;
   Epilogue epilogue;
   Scratch::Buffers& buffers;
+  Start start = Start::kZero;
   const KernelTable& kernels = current_kernels();
   RowPanels row_panels{part.row_end - part.row_begin, kernels.tile_rows};
   bool a_in_runs = a.row_stride == 1 || a.column_stride == 1;
@@ -229,7 +230,7 @@ void finish_partial_tile(const Product& product, TileTask& task, float* to, int 
   alignas(64) float tile[kPanelWidth * kPanelWidth] = {};
   const std::size_t row_bytes = static_cast<std::size_t>(width) * sizeof(float);
   const std::int64_t stride = product.c.row_stride;
-  if (task.accumulate) {
+  if (task.accumulate || task.resumes) {
     for (int i = 0; i < height; ++i) std::memcpy(tile + i * kPanelWidth, to + i * stride, row_bytes);
   }
   task.out = tile;
@@ -245,7 +246,8 @@ void finish_tile(const Product& product, const Block& at, const TilePanels& pane
   const int height = product.row_panels.height(row_panel);
   float* const to = c.data + product.first_row(row_panel) * c.row_stride +
                     (at.columns.begin / kPanelWidth + panels.first) * c.panel_stride;
-  task.accumulate = at.group.begin > 0;
+  task.accumulate = at.group.begin > 0 || product.start == Start::kSum;
+  task.resumes = product.start == Start::kBlock;
   if (product.far_output) {
     // The destination arrives while the tile is computed.
     const std::int64_t row_stride = c.row_stride;
@@ -262,7 +264,7 @@ void finish_tile(const Product& product, const Block& at, const TilePanels& pane
   } else {
     finish_partial_tile(product, task, to, height, panels.last_width);
   }
-  task.accumulate = false;
+  task.accumulate = task.resumes = false;
 }
 
 // Runs all row panels of the row block against some panels.
@@ -404,14 +406,14 @@ struct PackedB {
 }  // namespace
 
 void matmul(const MatmulShape& shape, Matrix a, Matrix b, Output c, const Part& part, Epilogue epilogue,
-            Scratch& scratch) {
-  run({shape, a, c, part, epilogue, scratch.buffers()},
+            Scratch& scratch, Start start) {
+  run({shape, a, c, part, epilogue, scratch.buffers(), start},
       MatrixB(b, part.row_end - part.row_begin, scratch.buffers().b));
 }
 
 void matmul(const MatmulShape& shape, Matrix a, PackedMatrix b, Output c, const Part& part, Epilogue epilogue,
-            Scratch& scratch) {
-  run({shape, a, c, part, epilogue, scratch.buffers()}, PackedB{b});
+            Scratch& scratch, Start start) {
+  run({shape, a, c, part, epilogue, scratch.buffers(), start}, PackedB{b});
 }
 
 void matmul(const MatmulShape& shape, Matrix a, Matrix b, float* c, std::int64_t ldc, Scratch& scratch) {

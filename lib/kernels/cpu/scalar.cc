@@ -15,6 +15,10 @@ void store(const TileTask& task, int rows, const float (&sums)[kTileRows][16]) {
   for (int i = 0; i < rows; ++i) {
     for (int l = 0; l < 16; ++l) {
       float* to = task.out + i * task.out_row_stride + l;
+      if (task.resumes) {
+        *to = sums[i][l];
+        continue;
+      }
       const float group = (task.group != nullptr ? task.group[i * 16 + l] : 0.0F) + sums[i][l];
       *to = task.accumulate ? *to + group : group;
     }
@@ -25,6 +29,7 @@ void store(const TileTask& task, int rows, const float (&sums)[kTileRows][16]) {
 template <class ElementA, class PanelB>
 void tile_of(const TileTask& task, int rows, ElementA a, PanelB b) {
   float sums[kTileRows][16] = {};
+  for (int i = 0; task.resumes && i < rows; ++i) std::copy_n(task.out + i * task.out_row_stride, 16, sums[i]);
   for (std::int64_t k = 0; k < task.depth; ++k) {
     for (int i = 0; i < rows; ++i) {
       const float x = a(i, k);

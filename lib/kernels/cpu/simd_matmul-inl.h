@@ -51,6 +51,32 @@ HWY_INLINE void clear(V (&sums)[kRows][kVectors]) {
   }
 }
 
+// The place of vector v of row i in the task's `out`.
+HWY_INLINE float* place_of(const TileTask& task, int i, int v) {
+  return task.out + i * task.out_row_stride + v / kPanelVectors * task.out_panel_stride +
+         v % kPanelVectors * kLanes;
+}
+
+// Loads the sums of a block that began before the task.
+template <int kRows, int kVectors>
+HWY_INLINE void load_block(const TileTask& task, V (&sums)[kRows][kVectors]) {
+#pragma GCC unroll 32
+  for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; ++v) sums[i][v] = hn::LoadU(D(), place_of(task, i, v));
+  }
+}
+
+// Stores the sums of a block that goes on after the task.
+template <int kRows, int kVectors>
+HWY_INLINE void store_block(const TileTask& task, const V (&sums)[kRows][kVectors]) {
+#pragma GCC unroll 32
+  for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; ++v) hn::StoreU(sums[i][v], D(), place_of(task, i, v));
+  }
+}
+
 // Closes a block: adds it to its group, and a finished group to the groups before.
 template <int kRows, int kVectors>
 HWY_INLINE void store_tile(const TileTask& task, const V (&sums)[kRows][kVectors]) {
@@ -80,6 +106,7 @@ void tile(const TileTask& task) {
   const D d;
   V sums[kRows][kVectors];
   clear(sums);
+  if (HWY_UNLIKELY(task.resumes)) load_block<kRows, kVectors>(task, sums);
   RowPanel row_panel(task);
   const float* HWY_RESTRICT b = task.b;
   const std::int64_t b_step = task.b_step;
@@ -103,6 +130,7 @@ void tile(const TileTask& task) {
     __builtin_prefetch(ahead, 0, 3);
     ahead += ahead_step;
   }
+  if (HWY_UNLIKELY(task.resumes)) return store_block<kRows, kVectors>(task, sums);
   store_tile<kRows, kVectors>(task, sums);
 }
 

@@ -110,6 +110,13 @@ struct Part {
   [[nodiscard]] static Part whole(const MatmulShape& shape) { return {0, shape.rows, 0, shape.columns}; }
 };
 
+/// What C holds before a product: a dot that is cut goes on there (resumed_dot.h).
+enum class Start : std::uint8_t {
+  kZero,   ///< nothing that counts: C is a dot
+  kSum,    ///< the sum of what came before: a group for a product of one block, a total for one of groups
+  kBlock,  ///< a block that is not complete, in which all of the product's positions lie
+};
+
 /// Working memory of one thread, kept between calls: grows to what the largest call needs (at most about 16
 /// MiB for products that pack B, about 2 MiB for others) and is never read before it is written.
 class Scratch {
@@ -124,12 +131,15 @@ class Scratch {
   std::unique_ptr<Buffers> buffers_;
 };
 
-/// Computes `part` of C = A · B. C must not overlap A or B.
+/// Computes `part` of C = A · B, or with another `start` of C that goes on. C must not overlap A or B. Of a
+/// block that goes on, a zero may have the other sign (dgx-numerics(7), "What an implementation is free to
+/// do").
 void matmul(const MatmulShape& shape, Matrix a, Matrix b, Output c, const Part& part, Epilogue epilogue,
-            Scratch& scratch);
-/// Computes the same from a packed B; b.depth and b.columns must be the shape's.
+            Scratch& scratch, Start start = Start::kZero);
+/// Computes the same from a packed B; b.columns must be the shape's, and b.depth, too, or more: then b.data
+/// points at the first of the shape's rows within a deeper matrix.
 void matmul(const MatmulShape& shape, Matrix a, PackedMatrix b, Output c, const Part& part, Epilogue epilogue,
-            Scratch& scratch);
+            Scratch& scratch, Start start = Start::kZero);
 
 /// Computes all of C, row-major with rows `ldc` floats apart.
 void matmul(const MatmulShape& shape, Matrix a, Matrix b, float* c, std::int64_t ldc, Scratch& scratch);
