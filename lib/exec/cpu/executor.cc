@@ -7,9 +7,8 @@
 #include <deque>
 #include <utility>
 
-#include "cpu/entry_digests.h"
+#include "cpu/executor_impl.h"
 #include "cpu/inputs.h"
-#include "cpu/machine.h"
 #include "dgx/core/rows.h"
 #include "dgx/kernels/order.h"
 #include "dgx/kernels/philox.h"
@@ -50,66 +49,6 @@ void canonicalise_nans(std::span<std::uint8_t> bytes) {
 
 }  // namespace
 
-struct ExactExecutor::Impl {
-  struct EntrySlot {
-    std::string name;
-    ValueIndex input{};
-    std::optional<ValueIndex> next;
-    Tensor current;
-    Tensor spare;                   ///< empty unless a plan writes the next value to a buffer of its own
-    Layout layout = Layout::kRows;  ///< layout of `current`, while the state is packed
-  };
-  struct BatchField {
-    ValueIndex value{};
-    RowView data;
-    Tensor rows;
-    Tensor coming;  ///< the next step's rows, gathered while this one runs
-  };
-
-  std::shared_ptr<const program::Program> program;
-  StepInputs inputs;
-  std::optional<kernels::DataOrder> order;
-  std::shared_ptr<ThreadTeam> team;
-  std::unique_ptr<Machine> fused;
-  std::unique_ptr<Machine> every_value;  // a plan of every value, made when first asked for
-  std::vector<EntrySlot> entries;
-  EntryDigests known;  ///< one for each of `entries`
-  std::vector<BatchField> batch;
-  std::vector<std::pair<ValueIndex, Tensor>> scheduled;
-  std::vector<std::pair<ValueIndex, Tensor>> constants;
-  std::vector<Status> gathered;  ///< one per member of the team: its errors
-  std::vector<std::int64_t> rows;
-  std::int64_t rows_position = -1;  ///< the step that `rows` belongs to
-  bool gathered_aside = false;      ///< the batch fields already hold `rows`
-  std::int64_t position = 0;
-  std::int64_t profiled_steps = 0;
-  double profiled_seconds = 0;
-  bool packed = false;  ///< entries lie as in the fused plan, not in rows
-  std::vector<float> watched;
-
-  Status prepare();
-  void set_entry(std::size_t e, const Tensor& tensor);
-  Status add_input(ValueIndex v);
-  Status add_batch_field(ValueIndex v);
-  void connect(Machine& machine);
-  void pack_entries();
-  void unpack_entries();
-  [[nodiscard]] Tensor in_rows(const EntrySlot& entry, const TensorView& view) const;
-  void choose_rows();
-  enum class Where { kMemory, kFile };
-  void expect_rows(const std::vector<std::int64_t>& coming, Where where) const;
-  Status prepare_step();
-  void gather_batch(int member);
-  [[nodiscard]] Status gather_error() const;
-  [[nodiscard]] bool gather_coming(const std::vector<std::int64_t>& coming);
-  void finish_step(const Machine& machine);
-  [[nodiscard]] State state(const LeaveOut& leave_out) const;
-  [[nodiscard]] Result<merkle::StateDigests> digests(int threads);
-  Status check_finite(const Machine& machine) const;
-  Status step();
-  Status run_every_value(const std::optional<Fault>& fault, const program::ValueVisitor& visit);
-};
-
 Status ExactExecutor::Impl::add_batch_field(ValueIndex v) {
   const Primitive& input = program->values[v];
   DGX_TRY(const RowView data, batch_field(input, inputs));
@@ -121,6 +60,10 @@ Status ExactExecutor::Impl::add_input(ValueIndex v) {
   const Primitive& input = program->values[v];
   switch (input.source.kind) {
     case Source::Kind::kState:
+      if (input.source.name.starts_with("value/")) {
+        given.emplace_back(v, Tensor(input.dtype, input.shape));
+        return {};
+      }
       entries.push_back(
           {input.source.name, v, input.next, Tensor(input.dtype, input.shape), {}, Layout::kRows});
       return {};
@@ -130,11 +73,14 @@ Status ExactExecutor::Impl::add_input(ValueIndex v) {
   }
 }
 
-Status ExactExecutor::Impl::prepare() {
+Status ExactExecutor::Impl::prepare(Entries layout) {
   DGX_CHECK(check_float_mode(*team));
   DGX_TRY(order, kernels::DataOrder::create(inputs.seed, samples_of(inputs), inputs.batch));
   // Checks that all fits before any is allocated.
-  DGX_TRY(fused, Machine::create(program, Fusion::kFused, team, inputs.watched));
+  std::vector<ValueIndex> keep = inputs.watched;
+  if (layout == Entries::kInRows)
+    std::ranges::copy(program::state_inputs(*program), std::back_inserter(keep));
+  DGX_TRY(fused, Machine::create(program, Fusion::kFused, team, keep));
   for (const ValueIndex v : program->values.indices()) {
     if (program->values[v].kind == Kind::kInput) DGX_CHECK(add_input(v));
   }
@@ -161,6 +107,13 @@ void ExactExecutor::Impl::set_entry(std::size_t e, const Tensor& tensor) {
   std::copy(tensor.bytes().begin(), tensor.bytes().end(), entry.current.bytes().begin());
 }
 
+/// Replaces all entries by the state's, which must be the program's.
+void ExactExecutor::Impl::take_entries(const State& state) {
+  for (std::size_t e = 0; e < state.size(); ++e) set_entry(e, state[e].tensor);
+  packed = false;
+  watched.clear();
+}
+
 void ExactExecutor::Impl::pack_entries() {
   if (std::exchange(packed, true)) return;
   for (EntrySlot& entry : entries) {
@@ -185,6 +138,7 @@ void ExactExecutor::Impl::connect(Machine& machine) {
   for (auto& field : batch) machine.set_memory(field.value, field.rows.bytes().data());
   for (auto& [value, tensor] : scheduled) machine.set_memory(value, tensor.bytes().data());
   for (auto& [value, tensor] : constants) machine.set_memory(value, tensor.bytes().data());
+  for (auto& [value, tensor] : given) machine.set_memory(value, tensor.bytes().data());
   for (EntrySlot& entry : entries) machine.set_memory(entry.input, entry.current.bytes().data());
   for (std::size_t e = 0; e < entries.size(); ++e) {
     EntrySlot& entry = entries[e];
@@ -360,9 +314,7 @@ Result<PendingState> ExactExecutor::snapshot(const LeaveOut& leave_out) {
 
 Status ExactExecutor::load(const State& state) {
   DGX_TRY(impl_->position, check_loadable(*impl_->program, state));
-  for (std::size_t e = 0; e < state.size(); ++e) impl_->set_entry(e, state[e].tensor);
-  impl_->packed = false;
-  impl_->watched.clear();
+  impl_->take_entries(state);
   return {};
 }
 
@@ -456,20 +408,25 @@ Result<merkle::StateDigests> ExactExecutor::Impl::digests(int threads) {
   return known.of_state(numbers, threads);
 }
 
-float ExactExecutor::loss() const {
-  for (const auto& entry : impl_->entries) {
+float ExactExecutor::loss() const { return impl_->loss(); }
+
+float ExactExecutor::Impl::loss() const {
+  for (const auto& entry : entries) {
     if (entry.name == "loss") return entry.current.as<float>()[0];
   }
   return 0;
 }
 
-std::int64_t ExactExecutor::planned_bytes() const {
-  std::int64_t bytes = impl_->fused->planned_bytes();
-  for (const auto& entry : impl_->entries) {
+std::int64_t ExactExecutor::planned_bytes() const { return impl_->planned_bytes(); }
+
+std::int64_t ExactExecutor::Impl::planned_bytes() const {
+  std::int64_t bytes = fused->planned_bytes();
+  for (const auto& entry : entries) {
     bytes += static_cast<std::int64_t>(entry.current.bytes().size() + entry.spare.bytes().size());
   }
-  for (const auto& field : impl_->batch)
+  for (const auto& field : batch)
     bytes += static_cast<std::int64_t>(field.rows.bytes().size() + field.coming.bytes().size());
+  for (const auto& [value, tensor] : given) bytes += static_cast<std::int64_t>(tensor.bytes().size());
   return bytes;
 }
 

@@ -8,6 +8,7 @@
 #include "cpu/memory_limit.h"
 #include "dgx/kernels/cpu/column_sum.h"
 #include "dgx/kernels/cpu/dispatch.h"
+#include "dgx/kernels/dot_state.h"
 #include "dgx/kernels/evaluate.h"
 
 namespace dgx::exec {
@@ -121,17 +122,17 @@ struct Follower {
 
 Machine::~Machine() = default;
 
-Machine::Machine(Plan plan, std::shared_ptr<ThreadTeam> team)
+Machine::Machine(Plan plan, std::shared_ptr<ThreadTeam> team, std::shared_ptr<Tensor> arena)
     : plan_(std::move(plan)),
       team_(std::move(team)),
-      arena_(DType::kU8, {plan_.arena_bytes}),
+      arena_(std::move(arena)),
       memory_(plan_.program->values.size()),
       checked_(plan_.program->values.size()) {
   for (const ValueIndex v : memory_.indices()) {
     const kernels::Primitive& value = plan_.program->values[v];
     views_.push_back({value.dtype, value.shape, {}});
     if (plan_.placements[v].where == Placement::Where::kArena) {
-      set_memory(v, arena_.bytes().data() + plan_.placements[v].offset);
+      set_memory(v, arena_->bytes().data() + plan_.placements[v].offset);
     }
   }
   for (const Operation& operation : plan_.operations) {
@@ -157,7 +158,8 @@ Result<std::unique_ptr<Machine>> Machine::create(std::shared_ptr<const program::
                                                  const std::vector<ValueIndex>& keep) {
   DGX_TRY(Plan plan, make_plan(std::move(program), fusion, team->size(), keep));
   DGX_CHECK(check_memory(exec::planned_bytes(plan, team->size()) + input_bytes(plan)));
-  return std::unique_ptr<Machine>(new Machine(std::move(plan), std::move(team)));
+  auto arena = std::make_shared<Tensor>(DType::kU8, Shape{plan.arena_bytes});
+  return std::make_unique<Machine>(std::move(plan), std::move(team), std::move(arena));
 }
 
 void Machine::set_memory(ValueIndex value, void* memory) {
@@ -267,6 +269,19 @@ void Machine::multiply(const Matmul& product, Thread& thread, const cpu::Part& p
   };
   const cpu::Matrix a{at(product.a, product.a_base, 0), product.a_row, product.a_depth};
   const float* b = at(product.b, product.b_base, 1);
+  if (const auto resumed = resumed_.find(product.out); resumed != resumed_.end()) {
+    cpu::DotOutputs words{};
+    for (std::size_t w = 0; w < words.size(); ++w)
+      words[w] =
+          cpu::Output::row_major(resumed->second.words[w] + product.batch.offset(2, batch), product.out_row);
+    const auto& [share, all] = resumed->second;
+    if (product.b_packed) {
+      const cpu::PackedMatrix packed{b, product.shape.depth, product.shape.columns};
+      return cpu::resume_matmul(share, product.shape, a, packed, words, part, thread.matmul);
+    }
+    const cpu::Matrix right{b, product.b_depth, product.b_column};
+    return cpu::resume_matmul(share, product.shape, a, right, words, part, thread.matmul);
+  }
   float* out = at(product.out, 0, 2);
   const auto c = product.out_packed ? cpu::Output::panels(out, product.shape.rows)
                                     : cpu::Output::row_major(out, product.out_row);
@@ -385,6 +400,11 @@ void Machine::run_groups(const WindowGradients& windows, Thread& thread, int mem
 void Machine::run(const ColumnSum& sum, Thread& thread, int member, int members) {
   const Range columns = share(sum.columns, 32, member, members);
   const float* x = thread.at<float>(sum.x) + sum.base + columns.begin;
+  if (const auto resumed = resumed_.find(sum.out); resumed != resumed_.end()) {
+    auto words = resumed->second.words;
+    for (float*& word : words) word += columns.begin;
+    return cpu::resume_column_dot_one(resumed->second.share, columns.size(), x, sum.row_stride, words);
+  }
   float* out = thread.at<float>(sum.out) + columns.begin;
   cpu::column_dot_one(sum.rows, columns.size(), x, sum.row_stride, out);
 }
@@ -427,10 +447,34 @@ void Machine::run(const Generic& generic, Thread& thread, int member, int member
   const Range elements = share(generic.count, 16, member, members);
   if (elements.begin == elements.end) return;
   const ValueIndex v = generic.out;
+  if (const auto resumed = resumed_.find(v); resumed != resumed_.end())
+    return resume_elements(resumed->second, generic, elements, thread);
   auto status = kernels::evaluate_all(plan_.compiled[v], views_,
                                       {static_cast<std::uint8_t*>(memory_[v]), views_[v].bytes.size()},
                                       elements.begin, elements.end);
   if (!status.ok() && thread.status.ok()) thread.status = std::move(status);
+}
+
+/// Goes on with dots element by element, as kernels/ref defines them.
+void Machine::resume_elements(const ResumedDots& dots, const Generic& generic, Range range, Thread& thread) {
+  const auto& [share, words] = dots;
+  const kernels::DotWords before = share.first > 0 ? kernels::dot_words_at(share.first) : kernels::DotWords{};
+  const auto [block, group, total] = words;
+  std::vector<kernels::DotState> states;
+  for (std::int64_t e = range.begin; e < range.end; ++e) {
+    states.push_back({share.first, before.block ? block[e] : 0.0F, before.group ? group[e] : 0.0F,
+                      before.total ? total[e] : 0.0F});
+  }
+  Status status = kernels::resume_dots(plan_.compiled[generic.out], views_, states, range.begin, range.end);
+  if (!status.ok() && thread.status.ok()) thread.status = std::move(status);
+  const kernels::DotWords after =
+      share.last ? kernels::DotWords{false, false, true} : kernels::dot_words_at(share.first + share.count);
+  for (std::int64_t e = range.begin; e < range.end; ++e) {
+    const kernels::DotState& state = states[static_cast<std::size_t>(e - range.begin)];
+    if (after.block) block[e] = state.block;
+    if (after.group) group[e] = state.group;
+    if (after.total) total[e] = share.last ? state.end() : state.total;
+  }
 }
 
 }  // namespace dgx::exec

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <array>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -8,12 +10,21 @@
 
 #include "cpu/team_policy.h"
 #include "cpu/thread_team.h"
+#include "dgx/core/range.h"
 #include "dgx/exec/profile.h"
+#include "dgx/kernels/cpu/resumed_dot.h"
 #include "plan/plan.h"
 
 namespace dgx::exec {
 
 class OperationClock;
+
+/// Dots of a part of a batch: their positions among those of the whole batch, and where the words of their
+/// running states lie, in rows.
+struct ResumedDots {
+  kernels::cpu::DotShare share;
+  std::array<float*, kernels::cpu::kDotWords> words{};  ///< by DotWord
+};
 
 /// A plan for the CPU with its memory. Runs one step of a program at a time, over inputs in the caller's
 /// memory.
@@ -35,12 +46,17 @@ class Machine {
       std::shared_ptr<const program::Program> program, Fusion fusion, std::shared_ptr<ThreadTeam> team,
       const std::vector<kernels::ValueIndex>& keep);
 
+  /// A machine whose intermediate values lie in `arena`, of at least the plan's size, which several machines
+  /// may share if they run one after another. Checks no memory.
+  Machine(Plan plan, std::shared_ptr<ThreadTeam> team, std::shared_ptr<Tensor> arena);
   ~Machine();
 
   [[nodiscard]] const Plan& plan() const { return plan_; }
 
   /// Sets the memory of input `value`, or of a state entry's next value `value`. The caller keeps it alive.
   void set_memory(kernels::ValueIndex value, void* memory);
+  /// From the next run on, `value`, one of the plan's resumed dots, goes on with these running states.
+  void resume(kernels::ValueIndex value, const ResumedDots& dots) { resumed_[value] = dots; }
   /// Runs all operations, shared among the team or on member 0 alone (team_policy.h). Before they start,
   /// `prologue` is called once for every member, and a barrier follows. `aside`, if not empty, is called
   /// once, by an idle member or after the operations if member 0 runs alone, and has returned when run()
@@ -69,7 +85,6 @@ class Machine {
 
  private:
   struct Thread;
-  Machine(Plan plan, std::shared_ptr<ThreadTeam> team);
   void run_sections(int member, int members, const std::function<void()>& aside);
   void run_operation(const Operation& operation, int member, int members);
   void run(const Matmul& product, Thread& thread, int member, int members);
@@ -94,12 +109,14 @@ class Machine {
                  std::int64_t end);
   void fold_elements(const Fold& fold, Thread& thread, std::int64_t begin, std::int64_t end);
   void multiply(const Matmul& product, Thread& thread, const kernels::cpu::Part& part, std::int64_t batch);
+  void resume_elements(const ResumedDots& dots, const Generic& generic, Range range, Thread& thread);
   [[nodiscard]] Status first_error() const;
 
   Plan plan_;
   std::shared_ptr<ThreadTeam> team_;
   TeamPolicy policy_;
-  Tensor arena_;
+  std::shared_ptr<Tensor> arena_;
+  std::map<kernels::ValueIndex, ResumedDots> resumed_;
   kernels::ByValue<void*> memory_;
   kernels::ByValue<TensorView> views_;  // the same, with types
   kernels::ByValue<bool> checked_;

@@ -114,6 +114,8 @@ Operation recognise(const OperationGraph& graph, ValueIndex v) {
     if (graph.is_on_device()) return {DeviceOperation{in_tiles(*product)}, positions / 16};
     return {CpuOperation{*product}, positions / 16};
   }
+  // Windows cannot begin within an image's positions, where a running state may be.
+  if (graph.is_resumed(v)) return {CpuOperation{Generic{v, compiled.count}}, positions * 10};
   if (!graph.is_on_device()) return recognise_on_cpu(graph, v, positions);
   return {recognise_on_device(v, compiled, graph.strips[v]), positions};
 }

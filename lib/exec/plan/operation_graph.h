@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <limits>
 #include <optional>
@@ -33,6 +34,7 @@ struct OperationGraph {
   int threads = 1;
   std::vector<kernels::ValueIndex> keep;  ///< must be in memory when the step ends, as next values must
   Plan plan;
+  std::vector<kernels::ValueIndex> resumed = {};  ///< dots that go on with a running state
   // One element per value each:
   kernels::ByValue<kernels::ValueType> types = {};
   kernels::ByValue<std::optional<std::vector<LinearAccess>>> linear = {};  ///< linear_accesses()
@@ -45,6 +47,9 @@ struct OperationGraph {
 
   [[nodiscard]] bool is_fused() const { return fusion == Fusion::kFused; }
   [[nodiscard]] bool is_on_device() const { return backend == Backend::kDevice; }
+  [[nodiscard]] bool is_resumed(kernels::ValueIndex v) const {
+    return std::find(resumed.begin(), resumed.end(), v) != resumed.end();
+  }
   [[nodiscard]] const kernels::Primitive& at(kernels::ValueIndex v) const { return plan.program->values[v]; }
 };
 

@@ -170,9 +170,10 @@ void divide_into_sections(OperationGraph& graph) {
 }
 
 Result<Plan> make_plan(std::shared_ptr<const program::Program> program, Fusion fusion, int threads,
-                       const std::vector<ValueIndex>& keep) {
+                       const std::vector<ValueIndex>& keep, const std::vector<ValueIndex>& resumed) {
   OperationGraph graph{fusion, Backend::kCpu, threads, keep, {}};
   graph.plan.program = std::move(program);
+  graph.resumed = resumed;
   return planned(std::move(graph));
 }
 

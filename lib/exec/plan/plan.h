@@ -85,9 +85,11 @@ struct Plan {
 };
 
 /// Plans a step on the CPU. `keep`: values that must be in memory when it ends, besides the entries' next
-/// values.
+/// values. `resumed`: dots that go on with a running state (Machine::resume): each is a Matmul, a ColumnSum
+/// or Generic, and lies in rows; it must be an entry's next value.
 [[nodiscard]] Result<Plan> make_plan(std::shared_ptr<const program::Program> program, Fusion fusion,
-                                     int threads, const std::vector<kernels::ValueIndex>& keep);
+                                     int threads, const std::vector<kernels::ValueIndex>& keep,
+                                     const std::vector<kernels::ValueIndex>& resumed = {});
 /// Plans a fused step on a device (device_executor.h), `keep` as above. All values lie in rows, none in
 /// slices.
 [[nodiscard]] Result<Plan> make_device_plan(std::shared_ptr<const program::Program> program,

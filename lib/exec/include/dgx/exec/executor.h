@@ -108,6 +108,7 @@ class ExactExecutor final : public StepExecutor {
   [[nodiscard]] StepProfile profile() const override;
 
  private:
+  friend class PartsExecutor;  // whose tail is an Impl
   struct Impl;
   explicit ExactExecutor(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;

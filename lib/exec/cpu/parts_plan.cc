@@ -1,0 +1,221 @@
+// The pieces of a step and their plans, and the memory of what goes from part to part.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cpu/inputs.h"
+#include "cpu/memory_limit.h"
+#include "cpu/parts_executor_impl.h"
+
+namespace dgx::exec {
+
+using kernels::Kind;
+using kernels::Primitive;
+using kernels::Source;
+using kernels::ValueIndex;
+using kernels::cpu::DotWord;
+using kernels::cpu::kDotWords;
+using program::PieceLine;
+using program::SampleClass;
+
+namespace {
+
+bool is_batch(const Primitive& line) {
+  return line.kind == Kind::kInput && line.source.kind == Source::Kind::kBatch;
+}
+
+/// kUsage, naming the line, if parts cannot be made one after another.
+Status check_parts(const program::Program& program, const program::Classes& classes) {
+  const auto gather = program::first_obstacle(program, classes);
+  if (!gather) return {};
+  const std::string& made_for = program.values[gather->reader].provenance;
+  return usage_error(
+      fmt::format("parts cannot be made one after another: line {}{} of the program needs value {} of "
+                  "all samples before a part can go on",
+                  gather->reader, made_for.empty() ? "" : " (" + made_for + ")", gather->value),
+      "train and verify without --parts; batch norm, for one, is over the whole batch");
+}
+
+std::int64_t positions_of(const Primitive& line) {
+  std::int64_t positions = 1;
+  for (const std::int64_t extent : line.fold) positions *= extent;
+  return positions;
+}
+
+}  // namespace
+
+Status PartsExecutor::Impl::prepare(std::int64_t count) {
+  DGX_TRY(const std::int64_t samples, program::batch_samples(*program));
+  if (count < 1 || count > samples)
+    return usage_error(fmt::format("a batch of {} samples cannot be cut into {} parts", samples, count));
+  DGX_TRY(classes, program::classify(*program, samples));
+  DGX_CHECK(check_parts(*program, classes));
+  DGX_TRY(order, kernels::DataOrder::create(inputs.seed, samples_of(inputs), inputs.batch));
+  for (std::int64_t q = 0; q < count; ++q)
+    parts.push_back({{samples * q / count, samples * (q + 1) / count}});
+  DGX_CHECK(prepare_tail());
+  DGX_CHECK(prepare_head());
+  return prepare_bodies();
+}
+
+/// Plans the head, whose values that bodies read are kept.
+Status PartsExecutor::Impl::prepare_head() {
+  DGX_TRY(head.piece, program::head_program(*program, classes));
+  if (head.piece.program.values.empty()) return {};
+  std::vector<ValueIndex> keep;
+  for (const program::Gather& gather : classes.gathers) {
+    const PieceLine line{gather.value, PieceLine::As::kMade};
+    const auto found = std::ranges::find(head.piece.origins, line);
+    if (classes.body[gather.reader])
+      keep.push_back(static_cast<ValueIndex>(found - head.piece.origins.begin()));
+  }
+  DGX_TRY(head.plan, make_plan(std::make_shared<program::Program>(head.piece.program), Fusion::kFused,
+                               tail->team->size(), keep));
+  return {};
+}
+
+/// Makes what the bodies gather, from the inputs that prepare_step() has filled.
+Status PartsExecutor::Impl::run_head() {
+  if (!head.machine) return {};
+  for (const ValueIndex line : head.piece.origins.indices()) {
+    const ValueIndex v = head.piece.origins[line].value;
+    if (at(v).kind == Kind::kInput) head.machine->set_memory(line, whole.at(v).bytes().data());
+  }
+  DGX_CHECK(head.machine->run([](int) {}));
+  for (const ValueIndex line : head.piece.origins.indices()) {
+    const auto gathered = whole.find(head.piece.origins[line].value);
+    if (gathered == whole.end() || at(gathered->first).kind == Kind::kInput) continue;
+    std::ranges::copy(head.machine->view(line).bytes, gathered->second.bytes().begin());
+  }
+  return {};
+}
+
+/// Makes the tail, which has all entries. What is to be watched after a step, and is made in the body, is
+/// given to it, too.
+Status PartsExecutor::Impl::prepare_tail() {
+  DGX_TRY(tail_piece, program::tail_program(*program, classes));
+  StepInputs of_tail = inputs;
+  of_tail.watched.clear();
+  for (const ValueIndex v : inputs.watched) {
+    const auto& origins = tail_piece.origins;
+    auto found = std::ranges::find(origins, v, &PieceLine::value);
+    if (found == origins.end()) {
+      Primitive input;
+      input.kind = Kind::kInput;
+      input.shape = at(v).shape;
+      input.source = {Source::Kind::kState, program::value_name(v), {}};
+      tail_piece.program.values.push_back(std::move(input));
+      tail_piece.origins.push_back({v, PieceLine::As::kWhole});
+      found = std::prev(origins.end());
+    }
+    of_tail.watched.push_back(static_cast<ValueIndex>(found - origins.begin()));
+  }
+  tail = std::make_unique<Step>();
+  tail->program = std::make_shared<program::Program>(tail_piece.program);
+  tail->inputs = of_tail;
+  tail->team = std::make_shared<ThreadTeam>(std::max(threads, 1));
+  tail->gathered.resize(static_cast<std::size_t>(tail->team->size()));
+  gathered.resize(tail->gathered.size());
+  DGX_CHECK(tail->prepare(Step::Entries::kInRows));
+  for (auto& [line, tensor] : tail->given) given[tail_piece.origins[line].value] = tensor.bytes().data();
+  return {};
+}
+
+Status PartsExecutor::Impl::prepare_bodies() {
+  for (Part& part : parts) DGX_CHECK(add_body(part));
+  for (const ValueIndex v : program->values.indices()) {
+    if (classes.of[v] == SampleClass::kCarried) add_carried(v);
+  }
+  std::int64_t size = 0, scratch = 0;
+  std::vector<Body*> all;
+  if (!head.piece.program.values.empty()) all.push_back(&head);
+  for (Body& body : bodies) all.push_back(&body);
+  for (const Body* const each : all) {
+    const Body& body = *each;
+    DGX_CHECK(add_inputs(body, each == &head));
+    size = std::max(size, body.plan.arena_bytes);
+    scratch += exec::planned_bytes(body.plan, tail->team->size()) - body.plan.arena_bytes;
+  }
+  DGX_CHECK(check_memory(size + scratch + planned_bytes()));
+  arena = std::make_shared<Tensor>(DType::kU8, Shape{size});
+  for (Body* const body : all)
+    body->machine = std::make_unique<Machine>(std::move(body->plan), tail->team, arena);
+  return {};
+}
+
+/// Finds or plans the part's body: the values that the tail reads are kept, and dots of class C resumed.
+Status PartsExecutor::Impl::add_body(Part& part) {
+  DGX_TRY(program::Piece piece, program::local_program(*program, classes, part.slices));
+  std::string text = program::print_program(piece.program);
+  const auto same = std::ranges::find(bodies, text, &Body::text);
+  part.body = static_cast<std::size_t>(same - bodies.begin());
+  if (same != bodies.end()) return {};
+  std::vector<ValueIndex> keep, resumed;
+  for (const ValueIndex line : piece.origins.indices()) {
+    const auto& [v, as] = piece.origins[line];
+    if (as != PieceLine::As::kMade || at(v).kind == Kind::kInput) continue;
+    if (classes.of[v] != SampleClass::kCarried) {
+      if (given.contains(v)) keep.push_back(line);
+    } else if (at(v).kind == Kind::kDot) {
+      resumed.push_back(line);
+    }
+  }
+  DGX_TRY(Plan plan, make_plan(std::make_shared<program::Program>(piece.program), Fusion::kFused,
+                               tail->team->size(), keep, resumed));
+  bodies.push_back({std::move(text), std::move(piece), std::move(plan), nullptr});
+  return {};
+}
+
+/// Memory for the inputs that a body has, the most that any has of each.
+Status PartsExecutor::Impl::add_inputs(const Body& body, bool is_head) {
+  for (const ValueIndex line : body.piece.origins.indices()) {
+    const auto& [v, as] = body.piece.origins[line];
+    const Primitive& input = body.piece.program.values[line];
+    if (input.kind != Kind::kInput || as == PieceLine::As::kCarry) continue;
+    if (as == PieceLine::As::kMade && input.source.kind == Source::Kind::kState) continue;  // the tail's
+    if (is_batch(at(v)) && !fields.contains(v)) {
+      DGX_TRY(const RowView data, batch_field(at(v), inputs));
+      fields.emplace(v, data);
+    }
+    const bool cut = !is_head && as == PieceLine::As::kMade && classes.of[v] == SampleClass::kSharded;
+    Tensor& memory = (cut ? local : whole)[v];
+    if (static_cast<std::int64_t>(memory.bytes().size()) < bytes_of(input))
+      memory = input.source.kind == Source::Kind::kConstant ? constant_tensor(input)
+                                                            : Tensor(input.dtype, input.shape);
+  }
+  return {};
+}
+
+void PartsExecutor::Impl::add_carried(ValueIndex v) {
+  const Primitive& line = at(v);
+  Carried& fold = carried[v];
+  fold.is_dot = line.kind == Kind::kDot;
+  fold.positions = positions_of(line);
+  auto found = given.find(v);
+  if (found == given.end()) {  // nothing reads it
+    fold.words.back() = Tensor(line.dtype, line.shape);
+    fold.value = fold.words.back().bytes().data();
+  } else {
+    fold.value = found->second;
+  }
+  if (!fold.is_dot) {
+    fold.other = Tensor(line.dtype, line.shape);
+    return;
+  }
+  std::vector<std::int64_t> bounds{0};
+  for (const Part& part : parts) bounds.push_back(fold.positions / classes.slices * part.slices.end);
+  const auto used = kernels::cpu::words_used(bounds);
+  const auto total = static_cast<std::size_t>(kernels::cpu::place_of(DotWord::kTotal, fold.positions));
+  for (std::size_t w = 0; w < kDotWords; ++w) {
+    const auto place =
+        static_cast<std::size_t>(kernels::cpu::place_of(static_cast<DotWord>(w), fold.positions));
+    if (place == total) {
+      fold.places[w] = reinterpret_cast<float*>(fold.value);
+    } else if (used[place]) {
+      if (fold.words[place].bytes().empty()) fold.words[place] = Tensor(line.dtype, line.shape);
+      fold.places[w] = fold.words[place].as<float>().data();
+    }
+  }
+}
+
+}  // namespace dgx::exec

@@ -1,0 +1,194 @@
+#include "dgx/exec/parts_executor.h"
+
+#include <catch2/catch.hpp>
+
+#include "dgx/core/files.h"
+#include "dgx/program/check.h"
+#include "in_parts.h"
+#include "instruction_sets.h"
+
+namespace dgx::exec {
+namespace {
+
+using kernels::Source;
+using kernels::ValueIndex;
+
+/// A stored step program with invented samples, three batches of them, and a state.
+struct Stored {
+  std::shared_ptr<const program::Program> program;
+  std::int64_t batch = 0;
+  std::map<std::string, Tensor> fields;
+  State state;
+
+  explicit Stored(const std::string& name) {
+    const auto text = read_file(DGX_VECTORS "/" + name + ".program.jsonl", program::kMaxProgramBytes);
+    REQUIRE(text.ok());
+    auto parsed = program::parse_program(*text);
+    REQUIRE(parsed.ok());
+    REQUIRE(program::check_program(*parsed).ok());
+    program = std::make_shared<program::Program>(*std::move(parsed));
+    batch = *program::batch_samples(*program);
+    program::Program more = *program;
+    for (kernels::Primitive& line : more.values) {
+      if (line.kind == kernels::Kind::kInput && line.source.kind == Source::Kind::kBatch) line.shape[0] *= 3;
+    }
+    const auto invented = test::invented_inputs(more, 7);
+    for (const ValueIndex v : program->values.indices()) {
+      const Source& source = program->values[v].source;
+      if (program->values[v].kind == kernels::Kind::kInput && source.kind == Source::Kind::kBatch)
+        fields.emplace(source.name, invented[v]);
+    }
+    for (const ValueIndex v : program::state_inputs(*program)) {
+      const std::string& entry = program->values[v].source.name;
+      state.push_back({entry, invented[v]});
+      if (entry == "step") state.back().tensor.as<std::int64_t>()[0] = 0;
+    }
+  }
+
+  [[nodiscard]] StepInputs inputs() const {
+    StepInputs out;
+    out.schedule.learning_rate = 0.01;
+    out.schedule.beta1 = 0.9;
+    out.schedule.beta2 = 0.999;
+    out.schedule.total_steps = 100;
+    out.seed = 9;
+    out.batch = batch;
+    for (const auto& [name, tensor] : fields) out.fields.emplace(name, tensor.view());
+    return out;
+  }
+};
+
+std::vector<State> states_of(StepExecutor& executor, const State& first, int steps) {
+  REQUIRE(executor.load(first).ok());
+  std::vector<State> states;
+  for (int s = 0; s < steps; ++s) {
+    const Status status = executor.step();
+    if (!status.ok()) FAIL(status.error().message);
+    states.push_back(executor.state().value());
+  }
+  return states;
+}
+
+void require_same(const std::vector<State>& a, const std::vector<State>& b) {
+  REQUIRE(a.size() == b.size());
+  for (std::size_t s = 0; s < a.size(); ++s) {
+    REQUIRE(a[s].size() == b[s].size());
+    for (std::size_t e = 0; e < a[s].size(); ++e) {
+      CAPTURE(s, a[s][e].name);
+      REQUIRE(a[s][e].name == b[s][e].name);
+      REQUIRE(std::ranges::equal(a[s][e].tensor.bytes(), b[s][e].tensor.bytes()));
+    }
+  }
+}
+
+std::unique_ptr<PartsExecutor> in_parts(const Stored& stored, int threads, std::int64_t parts) {
+  auto executor = PartsExecutor::create(stored.program, stored.inputs(), threads, parts);
+  if (!executor.ok()) FAIL(executor.error().message);
+  return std::move(executor).value();
+}
+
+TEST_CASE(
+    "parts give the states of the whole batch, for every kind of model, thread count and instruction set") {
+  for (const char* name :
+       {"placement/regression", "placement/clipped", "placement/gpt", "placement/convolutions",
+        "placement/counting", "placement/recurrence", "placement/encoder"}) {
+    CAPTURE(name);
+    const Stored stored(name);
+    const auto whole = ExactExecutor::create(stored.program, stored.inputs(), 1).value();
+    const auto expected = states_of(*whole, stored.state, 2);
+    test::with_every_instruction_set([&](auto) {
+      for (const int threads : {1, 3}) {
+        for (const std::int64_t parts :
+             {std::int64_t{1}, std::int64_t{2}, std::int64_t{3}, std::int64_t{5}, stored.batch}) {
+          CAPTURE(threads, parts);
+          require_same(states_of(*in_parts(stored, threads, parts), stored.state, 2), expected);
+        }
+      }
+    });
+  }
+}
+
+TEST_CASE("parts of a larger batch take less memory") {
+  const Stored stored("tasks/quickstart");
+  const auto whole = ExactExecutor::create(stored.program, stored.inputs(), 2).value();
+  const auto expected = states_of(*whole, stored.state, 2);
+  for (const std::int64_t parts : {2, 5, 128}) {
+    CAPTURE(parts);
+    require_same(states_of(*in_parts(stored, 2, parts), stored.state, 2), expected);
+  }
+}
+
+TEST_CASE("an executor of parts digests, watches, traces and takes faults as another does") {
+  const Stored stored("placement/gpt");
+  StepInputs inputs = stored.inputs();
+  for (const ValueIndex v : stored.program->values.indices()) {  // of body and tail
+    const kernels::Primitive& line = stored.program->values[v];
+    if (line.kind != kernels::Kind::kInput && line.shape.empty() && line.dtype == DType::kF32)
+      inputs.watched.push_back(v);
+  }
+  REQUIRE(inputs.watched.size() > 2);
+  const auto whole = ExactExecutor::create(stored.program, inputs, 2).value();
+  const auto parts = PartsExecutor::create(stored.program, inputs, 2, 3).value();
+  for (StepExecutor* executor :
+       {static_cast<StepExecutor*>(whole.get()), static_cast<StepExecutor*>(parts.get())}) {
+    REQUIRE(executor->load(stored.state).ok());
+    REQUIRE(executor->step().ok());
+    CHECK(executor->position() == 1);
+  }
+  CHECK(std::ranges::equal(whole->watched(), parts->watched()));
+  CHECK(whole->loss() == parts->loss());
+  CHECK(whole->digests(1)->state == parts->digests(2)->state);
+  const Fault fault{*stored.program->values[*program::find_state_input(*stored.program, "loss")].next, 0, 20};
+  std::int64_t shown = 0;
+  const auto count = [&](ValueIndex, const TensorView&) -> Status { return ++shown, Status(); };
+  REQUIRE(whole->trace(fault, {}).ok());
+  REQUIRE(parts->trace(fault, count).ok());
+  CHECK(shown == static_cast<std::int64_t>(stored.program->values.size()));
+  CHECK(whole->digests(1)->state == parts->digests(1)->state);
+  REQUIRE(whole->step().ok());
+  REQUIRE(parts->step().ok());
+  CHECK(parts->position() == 3);
+  CHECK(whole->digests(1)->state == parts->digests(1)->state);
+  const auto without = parts->snapshot([](std::string_view name) { return name.starts_with("optimizer/"); });
+  REQUIRE(without.ok());
+  const auto copy = (*without)();
+  REQUIRE(copy.ok());
+  CHECK(std::ranges::none_of(*copy, [](const Entry& entry) { return entry.name.starts_with("optimizer/"); }));
+  CHECK(!parts->explain().empty());
+}
+
+TEST_CASE("a step that would not be finite is refused with the same words") {
+  const Stored stored("placement/regression");
+  State state = stored.state;
+  for (Entry& entry : state) {
+    if (entry.tensor.dtype() == DType::kF32)
+      for (float& x : entry.tensor.as<float>()) x = 3e38F;
+  }
+  const auto whole = ExactExecutor::create(stored.program, stored.inputs(), 1).value();
+  const auto parts = in_parts(stored, 1, 4);
+  REQUIRE(whole->load(state).ok());
+  REQUIRE(parts->load(state).ok());
+  const Status expected = whole->step(), found = parts->step();
+  REQUIRE(!expected.ok());
+  REQUIRE(!found.ok());
+  CHECK(found.error().message == expected.error().message);
+  CHECK(found.error().code == expected.error().code);
+}
+
+TEST_CASE("parts that cannot be are refused by name") {
+  const Stored stored("placement/regression"), normed("placement/normed"), residual("placement/resnet20");
+  const auto refused = [](const Stored& of, std::int64_t parts) {
+    const auto executor = PartsExecutor::create(of.program, of.inputs(), 1, parts);
+    REQUIRE(!executor.ok());
+    CHECK(executor.error().code == ErrorCode::kUsage);
+    return executor.error().message;
+  };
+  for (const std::int64_t parts : {-1, 0, 13})
+    CHECK_THAT(refused(stored, parts),
+               Catch::Contains("12 samples cannot be cut into " + std::to_string(parts)));
+  CHECK_THAT(refused(normed, 2), Catch::Contains("line 29 (4 native_batch_norm)"));
+  CHECK_THAT(refused(residual, 2), Catch::Contains("native_batch_norm"));
+}
+
+}  // namespace
+}  // namespace dgx::exec
