@@ -42,7 +42,7 @@ void PartsExecutor::Impl::connect(const Part& part, Machine& machine) {
     const PieceLine& origin = piece.origins[line];
     if (piece.program.values[line].kind == Kind::kInput) {
       connect_input(part, machine, line, origin);
-    } else if (classes.of[origin.value] == SampleClass::kCarried) {
+    } else if (origin.value != kernels::kNoValue && classes.of[origin.value] == SampleClass::kCarried) {
       connect_carried(part, machine, line, origin.value);
     }
   }
@@ -119,7 +119,7 @@ void PartsExecutor::Impl::keep_values(const Part& part, const Machine& machine) 
   const program::Piece& piece = bodies[part.body].piece;
   for (const ValueIndex line : piece.origins.indices()) {
     const auto& [v, as] = piece.origins[line];
-    if (as != PieceLine::As::kMade || at(v).kind == Kind::kInput) continue;
+    if (as != PieceLine::As::kMade || v == kernels::kNoValue || at(v).kind == Kind::kInput) continue;
     if (classes.of[v] == SampleClass::kCarried || !given.contains(v)) continue;
     const std::int64_t first =
         classes.of[v] == SampleClass::kSharded ? bytes_of(at(v)) / classes.slices * part.slices.begin : 0;
@@ -242,6 +242,7 @@ StepProfile PartsExecutor::profile() const {
   const auto add = [&](const program::Piece& piece, const Machine& machine, double runs) {
     for (OperationProfile& operation : operation_profiles(machine.plan(), machine.operation_seconds())) {
       for (ValueIndex& v : operation.values) v = piece.origins[v].value;
+      std::erase(operation.values, kernels::kNoValue);
       operation.arithmetic *= runs;
       operation.bytes *= runs;
       profile.operations.push_back(std::move(operation));

@@ -6,6 +6,9 @@
 #include "cpu/inputs.h"
 #include "cpu/memory_limit.h"
 #include "cpu/parts_executor_impl.h"
+#include "plan/linear.h"
+#include "plan/recognise.h"
+#include "rewrite/gather_operands.h"
 
 namespace dgx::exec {
 
@@ -34,6 +37,44 @@ Status check_parts(const program::Program& program, const program::Classes& clas
                   "all samples before a part can go on",
                   gather->reader, made_for.empty() ? "" : " (" + made_for + ")", gather->value),
       "train and verify without --parts; batch norm, for one, is over the whole batch");
+}
+
+/// True if the line is a dot that runs as a matrix product.
+bool is_product(const Primitive& line, const kernels::ByValue<kernels::ValueType>& types) {
+  const auto compiled = kernels::compile(line, types);
+  const auto accesses = compiled.ok() ? linear_accesses(*compiled) : std::nullopt;
+  return accesses && recognise_matmul(types.next(), *compiled, *accesses);
+}
+
+/// The piece with the operands of those dots of class C gathered that are products only then. Lines that are
+/// none of the step program's have the origin kNoValue.
+program::Piece with_products(const program::Piece& piece, const program::Classes& classes) {
+  program::Piece out;
+  kernels::ByValue<ValueIndex> number;
+  kernels::ByValue<kernels::ValueType> types;
+  const auto append = [&](Primitive line, const PieceLine& origin) {
+    types.push_back({line.dtype, line.shape});
+    out.program.values.push_back(std::move(line));
+    out.origins.push_back(origin);
+  };
+  for (const ValueIndex old : piece.origins.indices()) {
+    const PieceLine& origin = piece.origins[old];
+    Primitive line = piece.program.values[old];
+    for (kernels::Access& access : line.accesses) access.value = number[access.value];
+    const bool resumes = line.kind == Kind::kDot && classes.of[origin.value] == SampleClass::kCarried;
+    auto gathered = resumes && !is_product(line, types) ? gather_operands(line, types.next()) : std::nullopt;
+    if (gathered) {
+      for (Primitive* const operand : {&gathered->left, &gathered->right})
+        append(std::move(*operand), {kernels::kNoValue, PieceLine::As::kMade});
+      line = std::move(gathered->dot);
+    }
+    number.push_back(types.next());
+    append(std::move(line), origin);
+  }
+  for (Primitive& line : out.program.values) {
+    if (line.next) line.next = number[*line.next];
+  }
+  return out;
 }
 
 std::int64_t positions_of(const Primitive& line) {
@@ -145,15 +186,16 @@ Status PartsExecutor::Impl::prepare_bodies() {
 
 /// Finds or plans the part's body: the values that the tail reads are kept, and dots of class C resumed.
 Status PartsExecutor::Impl::add_body(Part& part) {
-  DGX_TRY(program::Piece piece, program::local_program(*program, classes, part.slices));
-  std::string text = program::print_program(piece.program);
+  DGX_TRY(const program::Piece local, program::local_program(*program, classes, part.slices));
+  program::Piece piece = with_products(local, classes);
+  std::string text = program::print_program(local.program);
   const auto same = std::ranges::find(bodies, text, &Body::text);
   part.body = static_cast<std::size_t>(same - bodies.begin());
   if (same != bodies.end()) return {};
   std::vector<ValueIndex> keep, resumed;
   for (const ValueIndex line : piece.origins.indices()) {
     const auto& [v, as] = piece.origins[line];
-    if (as != PieceLine::As::kMade || at(v).kind == Kind::kInput) continue;
+    if (as != PieceLine::As::kMade || v == kernels::kNoValue || at(v).kind == Kind::kInput) continue;
     if (classes.of[v] != SampleClass::kCarried) {
       if (given.contains(v)) keep.push_back(line);
     } else if (at(v).kind == Kind::kDot) {

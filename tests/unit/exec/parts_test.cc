@@ -20,8 +20,9 @@ struct Stored {
   std::map<std::string, Tensor> fields;
   State state;
 
-  explicit Stored(const std::string& name) {
-    const auto text = read_file(DGX_VECTORS "/" + name + ".program.jsonl", program::kMaxProgramBytes);
+  explicit Stored(const std::string& name)
+      : Stored(read_file(DGX_VECTORS "/" + name + ".program.jsonl", program::kMaxProgramBytes)) {}
+  explicit Stored(const Result<std::string>& text) {
     REQUIRE(text.ok());
     auto parsed = program::parse_program(*text);
     REQUIRE(parsed.ok());
@@ -108,7 +109,49 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("parts of a larger batch take less memory") {
+/// A step whose activations outweigh its weights by far.
+const std::string kWide =
+    R"({"k":"input","next":9,"s":[],"src":"state loss","t":"f32","v":0})"
+    "\n"
+    R"({"k":"input","next":10,"s":[4096],"src":"state model/w","t":"f32","v":1})"
+    "\n"
+    R"({"k":"input","next":11,"s":[],"src":"state step","t":"i64","v":2})"
+    "\n"
+    R"({"k":"input","s":[60,4096],"src":"batch x","t":"f32","v":3})"
+    "\n"
+    R"({"k":"input","of":["0x1p0"],"s":[1],"src":"constant","t":"f32","v":4})"
+    "\n"
+    R"({"do":["mul x0 x1","tanh t0"],"k":"map","s":[60,4096],"t":"f32","v":5,"x":["3[i0,i1]","1[i1]"]})"
+    "\n"
+    R"({"f":[4096],"k":"sum","s":[60],"t":"f32","v":6,"x":["5[i0,k0]"]})"
+    "\n"
+    R"({"do":["mul x0 x1"],"k":"map","s":[60,4096],"t":"f32","v":7,"x":["5[i0,i1]","6[i0]"]})"
+    "\n"
+    R"({"f":[60],"k":"dot","s":[4096],"t":"f32","v":8,"x":["4[0]","7[k0,i0]"]})"
+    "\n"
+    R"({"f":[60],"k":"sum","s":[],"t":"f32","v":9,"x":["6[k0]"]})"
+    "\n"
+    R"({"do":["fma -0x1p-10 x1 x0"],"k":"map","s":[4096],"t":"f32","v":10,"x":["1[i0]","8[i0]"]})"
+    "\n"
+    R"({"do":["add x0 1"],"k":"map","s":[],"t":"i64","v":11,"x":["2[]"]})"
+    "\n";
+
+TEST_CASE("the more parts, the less memory") {
+  const Stored stored{Result<std::string>(kWide)};
+  const auto whole = ExactExecutor::create(stored.program, stored.inputs(), 1).value();
+  const auto expected = states_of(*whole, stored.state, 2);
+  std::int64_t before = whole->planned_bytes();
+  for (const std::int64_t parts : {2, 5, 30}) {
+    const auto cut = in_parts(stored, 1, parts);
+    require_same(states_of(*cut, stored.state, 2), expected);
+    const std::int64_t now = cut->planned_bytes();
+    CAPTURE(parts, before, now);
+    CHECK(now < before * 6 / 10);
+    before = now;
+  }
+}
+
+TEST_CASE("parts whose folds stop within blocks give the states of the whole batch") {
   const Stored stored("tasks/quickstart");
   const auto whole = ExactExecutor::create(stored.program, stored.inputs(), 2).value();
   const auto expected = states_of(*whole, stored.state, 2);
