@@ -169,6 +169,8 @@ struct Verify {
     command.option("--work-key", "FILE", options.work_key,
                    "for shards: the 32 bytes by which your own nodes recognise each other's work");
     command.choice("--device", {"cpu", "cuda"}, device, "device to compute on");
+    command.option("--parts", "M", options.parts,
+                   "cut each batch into M parts, made one after another: less memory");
     plan.declare(command,
                  "say what would be replayed and at what cost, and run nothing; =slurm: as #SBATCH lines");
     command.option("--profile", "P.json", profile,
@@ -181,7 +183,7 @@ struct Verify {
     command.output(options.output, "VERDICT.json|SHARD.json", cli::Need::kOptional,
                    "the verdict, with VERDICT.rows.jsonl next to it; or the shard");
     command.only_with({"--work-key"}, {"--shard"});
-    command.not_with({"--data", "--work-key", "--device", "--isa", "--output"}, {"--plan"});
+    command.not_with({"--data", "--work-key", "--device", "--parts", "--isa", "--output"}, {"--plan"});
     command.not_with({"--segments", "--fraction", "--all", "--shard"}, {"--audits"});
   }
 

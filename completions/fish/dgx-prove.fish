@@ -18,6 +18,7 @@ complete -c dgx-prove -n '__fish_seen_subcommand_from open' -l receipt -r -F -d 
 complete -c dgx-prove -n '__fish_seen_subcommand_from open' -l run -r -F -d 'the run that was proved'
 complete -c dgx-prove -n '__fish_seen_subcommand_from open' -l data -r -F -d 'the task'\''s dataset, to recompute checkpoints that were not kept'
 complete -c dgx-prove -n '__fish_seen_subcommand_from open' -l program -r -F -d 'the step program, if it is not next to the task'
+complete -c dgx-prove -n '__fish_seen_subcommand_from open' -l parts -x -d 'cut each batch into M parts, made one after another: less memory'
 complete -c dgx-prove -n '__fish_seen_subcommand_from open' -l isa -x -a 'scalar avx2 avx512 neon' -d 'compute with this instruction set instead of the best one; the results are the same'
 complete -c dgx-prove -n '__fish_seen_subcommand_from open' -l store -r -F -d 'put the start states and all committed digests into this operator'\''s store, and sign the opening'
 complete -c dgx-prove -n '__fish_seen_subcommand_from open' -l location -x -d 'path in the store, below the key'\''s folder'

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "dgx/exec/device_executor.h"
+#include "dgx/exec/parts_executor.h"
 #include "dgx/jobs/cuda_module.h"
 #include "dgx/jobs/task_files.h"
 #include "dgx/kernels/cpu/dispatch.h"
@@ -48,10 +49,17 @@ std::string name_of(const exec::DeviceExecutor& executor) {
 }  // namespace
 
 Result<std::unique_ptr<exec::StepExecutor>> make_executor_on(
-    ComputeDevice device, const TaskFiles& files, const FieldRows& data, const JobContext& context,
-    const std::vector<kernels::ValueIndex>& watched) {
+    ComputeDevice device, std::int64_t parts, const TaskFiles& files, const FieldRows& data,
+    const JobContext& context, const std::vector<kernels::ValueIndex>& watched) {
+  if (parts != 1 && device != ComputeDevice::kCpu)
+    return usage_error("--parts is for the CPU, not for --device cuda");
   DGX_TRY(exec::StepInputs inputs, step_inputs(files, data));
   inputs.watched = watched;
+  if (parts != 1) {
+    auto executor = exec::PartsExecutor::create(files.program, inputs, context.threads, parts);
+    if (!executor) return within("--parts", std::move(executor).error());
+    return std::unique_ptr<exec::StepExecutor>(std::move(executor).value());
+  }
   if (device == ComputeDevice::kCpu) {
     DGX_TRY(auto executor, exec::ExactExecutor::create(files.program, inputs, context.threads));
     return std::unique_ptr<exec::StepExecutor>(std::move(executor));

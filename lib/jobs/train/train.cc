@@ -374,7 +374,8 @@ Result<TrainResult> train(const TrainOptions& options, const JobContext& context
                                  options.drill.value_or("")};
   const LoggedValues logged = logged_values(*files.program, files.body());
   // Made first, so that nothing is written if steps cannot be computed or measured.
-  DGX_TRY(const auto executor, make_executor_on(options.device, files, data.rows(), context, logged.all()));
+  DGX_TRY(const auto executor,
+          make_executor_on(options.device, options.parts, files, data.rows(), context, logged.all()));
   DGX_TRY(auto validation, Validation::open(options, files, context));
   DGX_TRY(OpenedRun run, open_run(options, files, header, keep, context.lock_wait));
   Training training{options,

@@ -19,7 +19,7 @@ namespace {
 struct Recomputer {
   std::optional<TaskFiles> files;
   std::optional<bundle::OpenedDataset> data;
-  std::unique_ptr<exec::ExactExecutor> executor;
+  std::unique_ptr<exec::StepExecutor> executor;
 };
 
 Result<Recomputer> make_recomputer(const OpenSampleOptions& options, std::span<const std::int64_t> dropped,
@@ -33,7 +33,8 @@ Result<Recomputer> make_recomputer(const OpenSampleOptions& options, std::span<c
   }
   DGX_TRY(out.files, open_task(options.task, options.program, context.trust));
   DGX_TRY(out.data, open_task_dataset(*options.data, out.files->body(), context));
-  DGX_TRY(out.executor, make_executor(*out.files, out.data->rows(), context.threads));
+  DGX_TRY(out.executor,
+          make_executor_on(ComputeDevice::kCpu, options.parts, *out.files, out.data->rows(), context));
   return out;
 }
 

@@ -14,7 +14,7 @@ Result<exec::StepExecutor*> ReplayMeans::executor(const VerifyOptions& options, 
     DGX_TRY(auto opened, open_task_dataset(options.data, files.body(), context));
     found = data_.emplace(key, std::move(opened)).first;
   }
-  DGX_TRY(executor_, make_executor_on(options.device, files, found->second.rows(), context));
+  DGX_TRY(executor_, make_executor_on(options.device, options.parts, files, found->second.rows(), context));
   task_ = files.task.id;
   return executor_.get();
 }

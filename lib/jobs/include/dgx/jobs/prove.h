@@ -44,6 +44,7 @@ struct OpenSampleOptions {
   std::optional<std::string> program;
   std::optional<std::string> data;  ///< the dataset; needed to recompute checkpoints that were not kept
   std::optional<std::string> isa;
+  std::int64_t parts = 1;               ///< of each batch of a step that is recomputed, one after another
   std::optional<std::string> store;     ///< the folder that the operator reads; given, an opening is signed
   std::optional<std::string> location;  ///< its place there; none: a name that follows from the proof
   KeyFile key;                          ///< the solver's; needed with a store

@@ -62,12 +62,14 @@ struct TaskFiles {
 [[nodiscard]] Result<std::unique_ptr<exec::ExactExecutor>> make_executor(const TaskFiles& files,
                                                                          const FieldRows& data, int threads);
 
-/// An executor for this task's steps on `device`, of which StepExecutor::watched() gives `watched`. For a
+/// An executor for this task's steps on `device`, of which StepExecutor::watched() gives `watched`; on the
+/// CPU in `parts` parts, one after another, if they are not 1. For a
 /// GPU, notes which one it is, and whether it lacks a kernel compiler. kInternal, with a hint, if there is no
-/// such device; errors of DeviceExecutor::create.
+/// such device; kUsage for parts on a GPU, and those that the task's program forbids; errors of
+/// DeviceExecutor::create and PartsExecutor::create.
 [[nodiscard]] Result<std::unique_ptr<exec::StepExecutor>> make_executor_on(
-    ComputeDevice device, const TaskFiles& files, const FieldRows& data, const JobContext& context,
-    const std::vector<kernels::ValueIndex>& watched = {});
+    ComputeDevice device, std::int64_t parts, const TaskFiles& files, const FieldRows& data,
+    const JobContext& context, const std::vector<kernels::ValueIndex>& watched = {});
 
 /// Chooses the instruction set (`--isa`), if one is named. kUsage if this machine does not have it.
 [[nodiscard]] Status choose_instruction_set(const std::optional<std::string>& name);

@@ -39,6 +39,7 @@ struct VerifyOptions {
   std::optional<std::string> work_key;  ///< a shard's work key: dgx-verify(1), "Work keys"
   std::optional<std::string> isa;
   ComputeDevice device = ComputeDevice::kCpu;
+  std::int64_t parts = 1;  ///< of each batch, made one after another
   std::string output;  ///< VERDICT.json, with VERDICT.rows.jsonl next to it; or SHARD.json
 };
 
