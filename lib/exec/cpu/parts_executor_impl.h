@@ -43,7 +43,7 @@ struct Part {
   std::size_t body = 0;
 };
 
-/// What a PartsExecutor runs. parts_plan.cc makes it, parts_executor.cc runs its steps.
+/// The pieces of a PartsExecutor and their memory. parts_plan.cc makes it, parts_executor.cc runs its steps.
 struct PartsExecutor::Impl {
   using Step = ExactExecutor::Impl;
 

@@ -32,7 +32,7 @@ struct TrainOptions {
   std::optional<std::string> drill;  ///< step=S,op=O,element=E,bit=B | segment=N,lazy
   std::optional<std::string> isa;
   ComputeDevice device = ComputeDevice::kCpu;
-  std::int64_t parts = 1;  ///< of each batch, made one after another
+  std::int64_t parts = 1;           ///< of each batch, made one after another
   bool profile_operations = false;  ///< record the time of every operation
 };
 

@@ -40,7 +40,7 @@ struct VerifyOptions {
   std::optional<std::string> isa;
   ComputeDevice device = ComputeDevice::kCpu;
   std::int64_t parts = 1;  ///< of each batch, made one after another
-  std::string output;  ///< VERDICT.json, with VERDICT.rows.jsonl next to it; or SHARD.json
+  std::string output;      ///< VERDICT.json, with VERDICT.rows.jsonl next to it; or SHARD.json
 };
 
 /// The plan of a verification: the segments that would be replayed, and their cost on the CPU.

@@ -110,7 +110,7 @@ struct Part {
   [[nodiscard]] static Part whole(const MatmulShape& shape) { return {0, shape.rows, 0, shape.columns}; }
 };
 
-/// What C holds before a product: a dot that is cut goes on there (resumed_dot.h).
+/// The contents of C before a product: a dot that is cut goes on there (resumed_dot.h).
 enum class Start : std::uint8_t {
   kZero,   ///< nothing that counts: C is a dot
   kSum,    ///< the sum of what came before: a group for a product of one block, a total for one of groups
