@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "dgx/manifest/policy.h"
+#include "dgx/protocol/rounds.h"
 
 namespace dgx::protocol {
 namespace {

@@ -9,9 +9,6 @@ namespace dgx::protocol {
 
 inline constexpr std::int64_t kMillion = 1'000'000;
 
-/// Steps of a delay that a core with SHA instructions computes in a millisecond.
-inline constexpr std::int64_t kDelayStepsPerMillisecond = 12'700;
-
 /// Products of the closed forms are below 2^126: money is at most 2^62, most rates are parts per million.
 using Wide = __int128;
 

@@ -7,6 +7,7 @@
 #include "bound_rules.h"
 #include "dgx/protocol/admission.h"
 #include "dgx/protocol/draw.h"
+#include "dgx/protocol/rounds.h"
 #include "dgx/protocol/segments.h"
 
 namespace dgx::protocol {

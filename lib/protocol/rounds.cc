@@ -30,6 +30,12 @@ std::int64_t pulse_number(std::int64_t slot, const manifest::Policy& policy) {
 
 std::int64_t pulse_milliseconds(std::int64_t number) { return kGenesisMs + (number - 1) * kPeriodMs; }
 
+std::int64_t known_from(std::int64_t slot, const manifest::Policy& policy) {
+  if (policy.beacon_source == static_cast<std::int64_t>(manifest::RoundSource::kDrand))
+    return pulse_milliseconds(pulse_number(slot, policy));
+  return end_of_slot(slot, policy) + policy.beacon_steps / kDelayStepsPerMillisecond;
+}
+
 std::vector<DelayInterval> intervals_of(const manifest::Round& round, const manifest::DelayChain& chain) {
   const std::int64_t each = manifest::delay_interval(chain.steps);
   std::vector<DelayInterval> out;

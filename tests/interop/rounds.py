@@ -24,6 +24,7 @@ import needs  # noqa: E402
 
 needs.modules("cryptography")
 import statements  # noqa: E402
+import watched  # noqa: E402
 
 SLOT_MS = 1000
 POLICY = {"beacon_source": 1, "beacon_slot_ms": SLOT_MS, "beacon_steps": 65536, "window_move_ms": 400, "verifier_bond": 900, "solver_bond": 100000}
@@ -137,6 +138,7 @@ def honest(programs, folder):
     check(pathlib.Path(folder, "again.json").read_text() == pathlib.Path(folder, "round.json").read_text(), "the round that is taken out")
     sound = market.settle("check", "L.jsonl", "--rounds")
     check(sound["sound"] and sound["delays"] == 1 and sound["intervals"] == 1 and sound["steps"] == 65536, f"check --rounds: {sound}")
+    anchors(market, slot, count)
     # An offer that comes too late, and rounds that are not the slot's.
     market.sign("offer", "task.json", "--bond", "5000", "--key", "v14.pem", to="late.json")
     check("is drawn" in market.append("late.json", code=76), "an offer after the assign")
@@ -144,6 +146,32 @@ def honest(programs, folder):
     check(pathlib.Path(folder, "twice.json").read_text() == pathlib.Path(folder, "round.json").read_text(), "the very statement, by this script")
     market.sign("round", "--ledger", "L.jsonl", "--segments", str(slot + 3600), "--key", "operator.pem", to="early.json")
     check("is not over" in market.append("early.json", code=76), "a round that is early")
+
+
+def anchors(market, slot, count):
+    """A slot is anchored by a note of all its entries that was cosigned before its round could be known."""
+    operator, witness = (watched.serialization.load_pem_private_key(pathlib.Path(market.folder, name + ".pem").read_bytes(), None) for name in ("operator", "v15"))
+    ledger = watched.Ledger(f"{market.folder}/L.jsonl")
+    end = (slot + 1) * SLOT_MS // 1000
+    vkey = watched.verifier_key("w", 4, watched.raw_public(witness))
+
+    def listed(*notes):
+        """The slots that are not anchored by notes of (entries, second)."""
+        names = []
+        for k, (entries, second) in enumerate(notes):
+            text = ledger.text(entries)
+            market.write(f"note{k}", watched.signed(text, f"dgx-ledger/{ledger.id()}", operator) + watched.cosignature(text, "w", witness, second))
+            names.append(f"note{k}")
+        told = market.settle("check", "L.jsonl", "--cosigned", *names, "--witness", vkey)
+        check(told["sound"], f"a note {notes}: {told['faults']}")
+        return told["not_anchored"]
+
+    late = [{"slot": slot, "entries": count, "known": (slot + 1) * SLOT_MS + 65536 // 12700}]
+    check(listed((count, end)) == [] and listed((count + 1, end)) == [], "a note at the slot's end")
+    check(listed((count, end + 1)) == late, "a note one second later")
+    check(listed((count - 1, end)) == late, "a note that lacks the slot's last entry")
+    check(listed((count - 1, end), (count, end + 1)) == late and listed((count, end + 1), (count, end)) == [], "two notes")
+    check("not_anchored" not in market.settle("check", "L.jsonl"), "no notes, nothing to say")
 
 
 def false_rounds(programs, folder):

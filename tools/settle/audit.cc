@@ -54,6 +54,7 @@ struct Check {
     out.field("settled", check.settled);
     out.field("total", check.total);
     if (checked) print_rounds(out, *checked);
+    if (check.not_anchored) print_not_anchored(out, *check.not_anchored);
     out.field("sound", check.faults.empty());
     cli::Table faults{{"fault"}};
     for (const std::string& fault : check.faults) faults.rows.push_back({fault});
@@ -68,6 +69,13 @@ struct Check {
     DGX_TRY(jobs::RoundsCheck out, jobs::check_rounds(log, *rounds, threads));
     for (const std::string& fault : out.faults) faults.push_back(fmt::format("{}: {}", file.path, fault));
     return out;
+  }
+
+  static void print_not_anchored(cli::Out& out, const std::vector<jobs::NotAnchored>& slots) {
+    cli::Table table{{"slot", "entries", "known"}};
+    for (const jobs::NotAnchored& one : slots)
+      table.rows.push_back({one.slot, one.entries, time_cell(one.known_ms)});
+    out.field("not_anchored", std::move(table));
   }
 
   static void print_rounds(cli::Out& out, const jobs::RoundsCheck& checked) {

@@ -163,6 +163,7 @@ Result<LedgerCheck> check_ledger(const LedgerFile& file, const LedgerEvidence& e
   for (const std::string& path : evidence.against) DGX_CHECK(compare_heads(path, log, out.faults));
   DGX_TRY(auto seen, watch.compare(log, replay.market));
   std::move(seen.begin(), seen.end(), std::back_inserter(out.faults));
+  out.not_anchored = watch.not_anchored(log, market);
   if (task && out.faults.empty()) {
     DGX_TRY([[maybe_unused]] const protocol::TaskRecord* record, find_task(market, *task));
   }

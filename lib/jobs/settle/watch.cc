@@ -243,4 +243,24 @@ Result<std::vector<std::string>> Watch::compare(const ledger::Log& log, const pr
   return faults;
 }
 
+std::optional<std::vector<NotAnchored>> Watch::not_anchored(const ledger::Log& log,
+                                                            const protocol::Market& market) const {
+  const manifest::Policy& policy = policy_of(log);
+  if (notes_.empty() || policy.beacon_source == 0) return std::nullopt;
+  std::vector<const Cosigned*> believed;
+  for (const Cosigned& note : notes_) {
+    if (note.earliest(quorum_) && fault_of(note.checkpoint.head, log).empty()) believed.push_back(&note);
+  }
+  std::vector<NotAnchored> out;
+  for (const auto& [slot, record] : market.slots()) {
+    if (!record.round) continue;
+    const NotAnchored one{slot, record.head.count, protocol::known_from(slot, policy)};
+    const bool anchored = std::any_of(believed.begin(), believed.end(), [&](const Cosigned* note) {
+      return note->checkpoint.head.count >= one.entries && *note->earliest(quorum_) * 1000 <= one.known_ms;
+    });
+    if (!anchored) out.push_back(one);
+  }
+  return out;
+}
+
 }  // namespace dgx::jobs

@@ -29,6 +29,10 @@ class Watch {
   /// The operator's faults, each with the evidence's name. To be called after the last entry.
   [[nodiscard]] Result<std::vector<std::string>> compare(const ledger::Log& log,
                                                          const protocol::Market& market);
+  /// The slots with a round that no note anchors. An operator could have put something into them, or kept
+  /// something out, by what the round draws. nullopt without notes or rounds. To be called after compare().
+  [[nodiscard]] std::optional<std::vector<NotAnchored>> not_anchored(const ledger::Log& log,
+                                                                     const protocol::Market& market) const;
 
  private:
   /// A note that the operator is said to have signed.

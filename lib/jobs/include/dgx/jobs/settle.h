@@ -202,7 +202,14 @@ struct ExtractedGame {
 [[nodiscard]] Result<std::map<std::string, std::int64_t>> accounts_of(const LedgerView& view,
                                                                       const std::optional<std::string>& task);
 
-/// The faults that check_ledger() found: things the operator let in or took back. Damaged bytes are errors
+/// A slot whose entries no note had, cosigned by a quorum, before its round could be known.
+struct NotAnchored {
+  std::int64_t slot = 0;
+  std::int64_t entries = 0;   ///< of the ledger, up to the slot's end
+  std::int64_t known_ms = 0;  ///< when the round could be known (protocol::known_from())
+};
+
+/// What check_ledger() found. Faults are things the operator let in or took back. Damaged bytes are errors
 /// instead.
 struct LedgerCheck {
   LedgerSummary summary;
@@ -210,6 +217,9 @@ struct LedgerCheck {
   std::int64_t settled = 0;
   std::int64_t total = 0;
   std::vector<std::string> faults;
+  /// The slots with a round that are not anchored, which proves nothing; nullopt without notes, and in a
+  /// market without rounds.
+  std::optional<std::vector<NotAnchored>> not_anchored;
 };
 /// Evidence from elsewhere with which a ledger is compared. All but `witnesses` and `quorum` are files.
 struct LedgerEvidence {

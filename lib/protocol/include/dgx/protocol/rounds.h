@@ -35,6 +35,13 @@ namespace dgx::protocol {
 /// The time of a pulse in Unix milliseconds; quicknet has one every three seconds.
 [[nodiscard]] std::int64_t pulse_milliseconds(std::int64_t number);
 
+/// Steps of a delay that a core with SHA instructions computes in a millisecond.
+inline constexpr std::int64_t kDelayStepsPerMillisecond = 12'700;
+
+/// The receipt time from which a slot's round can be known: that of its pulse, or the slot's end and the time
+/// that the delay takes at kDelayStepsPerMillisecond.
+[[nodiscard]] std::int64_t known_from(std::int64_t slot, const manifest::Policy& policy);
+
 /// The part of a delay between two checkpoints, which can be checked without the others.
 struct DelayInterval {
   Digest from;
