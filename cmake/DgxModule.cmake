@@ -77,7 +77,7 @@ endfunction()
 
 # dgx_program(NAME SOURCES FILE … USES …): tools/NAME.cc, and FILEs of the folders below, as build/…/bin/NAME, installed, with the list of linked
 # libraries that --version prints.
-# dgx_program(FILE PROGRAMS NAME … USES …): several programs in one file, build/…/libexec/FILE, which holds the libraries that they share once. Each
+# dgx_program(FILE PROGRAMS NAME … SOURCES FILE … USES …): several programs in one file, build/…/libexec/FILE, which holds the libraries that they share once. Each
 # bin/NAME is a link to it; the name by which the file is called chooses the program. A shared library would not do: Debian's static HDF5 is not
 # position-independent, and its shared one doubles the time in which a program starts (DgxHdf5.cmake).
 function(dgx_program name)
@@ -86,14 +86,14 @@ function(dgx_program name)
   file(CONFIGURE OUTPUT ${name}_libraries.cc CONTENT
     "namespace dgx::cli { extern const char* const kLinkedLibraries; const char* const kLinkedLibraries = \"@libraries@\"; }\n"
     @ONLY)
-  set(sources ${name}.cc ${ARG_SOURCES})
+  set(sources ${name}.cc)
   set(folder bin)
   if(ARG_PROGRAMS)
     dgx_main_of(sources ${name} ${ARG_PROGRAMS})
     set(folder libexec)
     file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
   endif()
-  add_executable(${name} ${sources} ${CMAKE_CURRENT_BINARY_DIR}/${name}_libraries.cc)
+  add_executable(${name} ${sources} ${ARG_SOURCES} ${CMAKE_CURRENT_BINARY_DIR}/${name}_libraries.cc)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/${folder})
   target_link_libraries(${name} PRIVATE dgx_flags ${ARG_USES})
   target_include_directories(${name} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})

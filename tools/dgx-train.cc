@@ -11,6 +11,7 @@
 #include "dgx/jobs/train.h"
 #include "loss_cell.h"
 #include "plan_option.h"
+#include "seconds_cell.h"
 
 namespace {
 
@@ -197,8 +198,8 @@ struct Train {
     out.field("loss", tools::loss_cell(result.loss));
     out.field("segments", result.segments);
     if (result.resumed_from > 0) out.field("resumed_from", result.resumed_from);
-    out.field("seconds", seconds(result.seconds));
-    out.field("checkpoint_seconds", seconds(result.checkpoint_seconds));
+    out.field("seconds", tools::seconds_cell(result.seconds));
+    out.field("checkpoint_seconds", tools::seconds_cell(result.checkpoint_seconds));
     if (result.segment_milliseconds) out.field("segment_milliseconds", *result.segment_milliseconds);
     if (result.validated) {
       out.field("validation", object_of(*result.validated));
@@ -251,11 +252,6 @@ struct Train {
     if (found.perplexity) out.field("perplexity", *found.perplexity);
     print_confusion(found, out);
     return cli::Verdict::kDone;
-  }
-
-  /// Truncates to milliseconds: clocks are no more precise.
-  static double seconds(double value) {
-    return static_cast<double>(static_cast<std::int64_t>(value * 1000)) / 1000;
   }
 };
 

@@ -5,6 +5,7 @@
 
 #include "dgx/cli/tool.h"
 #include "dgx/jobs/forecast.h"
+#include "seconds_cell.h"
 
 namespace dgx::tools {
 
@@ -37,8 +38,8 @@ class PlanOption {
   }
 
   static void print(cli::Out& out, const jobs::Needs& needs) {
-    if (needs.seconds) out.field("seconds", rounded(*needs.seconds));
-    if (needs.longest_seconds) out.field("longest_seconds", rounded(*needs.longest_seconds));
+    if (needs.seconds) out.field("seconds", seconds_cell(*needs.seconds));
+    if (needs.longest_seconds) out.field("longest_seconds", seconds_cell(*needs.longest_seconds));
     out.field("memory_bytes", needs.memory_bytes);
   }
   static Result<cli::Verdict> print_slurm(cli::Out& out, const jobs::Needs& needs,
@@ -49,10 +50,6 @@ class PlanOption {
   }
 
  private:
-  static double rounded(double seconds) {
-    return static_cast<double>(static_cast<std::int64_t>(seconds * 1000)) / 1000;
-  }
-
   std::optional<std::optional<std::string>> form_;
   std::optional<double> rate_;
 };
