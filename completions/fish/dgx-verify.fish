@@ -22,6 +22,7 @@ complete -c dgx-verify -n 'not __fish_seen_subcommand_from beacon respond batch 
 complete -c dgx-verify -n 'not __fish_seen_subcommand_from beacon respond batch merge' -l shard -x -d 'replay only part I (0 to N-1) of N; writes SHARD.json, for dgx-verify merge'
 complete -c dgx-verify -n 'not __fish_seen_subcommand_from beacon respond batch merge' -l work-key -r -F -d 'for shards: the 32 bytes by which your own nodes recognise each other'\''s work'
 complete -c dgx-verify -n 'not __fish_seen_subcommand_from beacon respond batch merge' -l device -x -a 'cpu cuda' -d 'device to compute on'
+complete -c dgx-verify -n 'not __fish_seen_subcommand_from beacon respond batch merge' -l parts -x -d 'cut each batch into M parts, made one after another: less memory'
 complete -c dgx-verify -n 'not __fish_seen_subcommand_from beacon respond batch merge' -l plan -d 'say what would be replayed and at what cost, and run nothing; =slurm: as #SBATCH lines'
 complete -c dgx-verify -n 'not __fish_seen_subcommand_from beacon respond batch merge' -l rate -x -d 'with --plan: weighted operations a second of the machine, for its seconds'
 complete -c dgx-verify -n 'not __fish_seen_subcommand_from beacon respond batch merge' -l profile -r -F -d 'with --plan: a dgx-profile, whose rate gives the seconds; else profile of a native task'
