@@ -232,8 +232,16 @@ Result<CapturedGraph> capture_model(const CaptureRequest& request, Model& model)
   }
 }
 
+/// Captures without the numbers of large tensors; and with them if that fails, for whatever reason, since the
+/// reason may be that they are not there.
 Result<CapturedGraph> load_and_capture(const CaptureRequest& request) {
   try {
+    {
+      DGX_TRY(Model model, load_model(request));
+      auto graph = capture_model(request, model);
+      if (graph.ok() || graph.error().code == ErrorCode::kInternal) return graph;
+    }
+    const AllNumbers numbers;
     DGX_TRY(Model model, load_model(request));
     return capture_model(request, model);
   } catch (const std::exception& thrown) {

@@ -97,13 +97,11 @@ struct Loaded {
   std::string output;                                         ///< the name of the result that counts
 };
 
-/// The tensor that a pass has for a source: zeros, unless its numbers may be read or become a literal, or are
-/// small integers, which others may have for indices.
+/// The tensor that a pass has for a source: zeros if it is large, unless its numbers may become a literal.
 Result<at::Tensor> for_pass(const Archive& archive, const Source& source) {
   const Archive::Stored& place = source.place;
   at::Tensor out = zeros(place.sizes, place.type);
-  const bool are_needed = source.input->kind == ExportedInput::Kind::kConstant ||
-                          (!at::isFloatingType(place.type) && !is_untouched(out));
+  const bool are_needed = source.input->kind == ExportedInput::Kind::kConstant || !is_untouched(out);
   return are_needed ? archive.read(place) : out;
 }
 

@@ -161,6 +161,9 @@ Tensor convolution(const Tensor& self, const Tensor& weight, const MaybeTensor& 
   const std::int64_t groups = symbolic_groups.expect_int(), dims = self.dim();
   need(dims >= 3 && weight.dim() == dims && groups > 0 && self.numel() > 0 && weight.numel() > 0);
   need_dense({self, weight});
+  // A tensor may be dense in both orders; the CPU's kernels choose the results' order so.
+  need(self.suggest_memory_format() == at::MemoryFormat::Contiguous &&
+       weight.suggest_memory_format() == at::MemoryFormat::Contiguous);
   for (const c10::SymIntArrayRef each : {stride, padding, dilation, output_padding})
     need(std::ssize(each) == dims - 2);
   need(self.size(1) == (transposed ? weight.size(0) : weight.size(1) * groups));

@@ -5,8 +5,10 @@
 #include <ATen/core/stack.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "call_values.h"
 
@@ -16,11 +18,23 @@
 /// initial state: the recorder refuses every call that reads one. So a large tensor of this kind is zeros, on
 /// pages that take no memory until somebody touches them, and a call whose results' form libtorch's kernels
 /// for the meta device tell does not run. What is the same in every step is always computed.
+///
+/// Nobody has to believe that a pass without numbers is like one with them: where one fails, or a call
+/// depends on numbers that it lacks, capture.cc captures again with AllNumbers.
 namespace dgx::torch_bridge {
 
 /// A tensor of more bytes is large.
 inline constexpr std::size_t kSmallBytes = std::size_t{256} << 10;
 [[nodiscard]] bool is_small(const at::Tensor& tensor);
+
+/// While one is alive no tensor lacks its numbers, and every call runs. One at a time, on one thread.
+class AllNumbers {
+ public:
+  AllNumbers();
+  ~AllNumbers();
+  AllNumbers(const AllNumbers&) = delete;
+  AllNumbers& operator=(const AllNumbers&) = delete;
+};
 
 /// Zeros that take no memory before they are touched. The sizes and strides must be those of a tensor.
 [[nodiscard]] at::Tensor untouched_zeros(at::IntArrayRef sizes, at::IntArrayRef strides, at::ScalarType type);
@@ -40,15 +54,22 @@ class VaryingCall {
       : op_(op), arguments_(arguments), has_blank_(any_tensor(arguments, is_blank)), is_blank_(is_blank) {}
 
   struct Outcome {
-    bool is_blank = false;  ///< the results lack their numbers
-    std::string fault;      ///< if not empty: a kernel is not as numberless.cc has it
+    bool is_blank = false;     ///< the results lack their numbers
+    bool is_in_doubt = false;  ///< the results depend on numbers that are not there, and mean nothing
+    std::string fault;         ///< if not empty: a kernel is not as numberless.cc has it
   };
   /// Puts the results onto `stack`, which ends with the arguments, in their place: `run` does that, unless a
-  /// tensor of the call is large and its results' form can be told. Throws what `run` throws; but not if an
-  /// argument is blank and the form is known: then its numbers may be at fault.
+  /// tensor of the call is large and its results' form can be told. Throws what `run` throws, if no argument
+  /// is blank.
   [[nodiscard]] Outcome give_results(torch::jit::Stack& stack, const std::function<void()>& run) const;
 
  private:
+  struct Index {
+    at::Tensor numbers;
+    std::int64_t size = 0;   ///< of the dimension in which they look up
+    std::int64_t least = 0;  ///< the first that fits: −size if negative ones count from the end
+  };
+  [[nodiscard]] std::vector<Index> indices() const;
   [[nodiscard]] bool must_run(const torch::jit::Stack& told) const;
 
   const c10::OperatorHandle& op_;

@@ -259,6 +259,7 @@ bool Recorder::give_results(const c10::OperatorHandle& op, IValues arguments, to
   if (gives_varying(op, arguments)) {
     const VaryingCall call(op, arguments, [&](const at::Tensor& tensor) { return is_blank(tensor); });
     VaryingCall::Outcome outcome = call.give_results(stack, run);
+    if (outcome.is_in_doubt) throw Refusal();
     if (outcome.fault.empty()) return outcome.is_blank;
     fault_ = fmt::format("{}: {}", place(), outcome.fault);
     throw Refusal();

@@ -3,7 +3,7 @@ submit_memory.py --bin FOLDER --plugins FOLDER --models FOLDER
 
 A decoder of 23 MB of weights, whose pass on the batch would take many times that, is submitted with at most four times its weights more than a tiny
 one. Then a model that has a large tensor of each kind whose numbers reach the initial state or the program: they are those of the file, or what
-NumPy makes of them. Exits 77 without NumPy.
+NumPy makes of them. And models whose numbers decide whether a call fails. Exits 77 without NumPy.
 """
 
 import json
@@ -104,12 +104,33 @@ def check_numbers(bench):
     bench.run("dgx-train", "odd.json", "--data", "images.h5", "-o", "odd.run")
 
 
+def lookup(rows, ids):
+    """A net that adds rows of a table, which a buffer names, to its output."""
+    net = Export()
+    x = net.input("x", ["s0", 1, 28, 28])
+    y = net.call("linear", input=net.call("flatten.using_ints", self=x, start_dim=1), weight=net.parameter("w", uniform((10, 784), 5)))
+    first = net.call("slice.Tensor", self=net.buffer("ids", ids), dim=0, start=0, end=10)
+    found = net.call("embedding", weight=net.parameter("rows", uniform((rows, 10), 6)), indices=first)
+    return net, net.call("add.Tensor", self=y, other=net.call("sum.dim_IntList", self=found, dim=[0]))
+
+
+def check_doubts(bench):
+    """Where numbers decide that are not there, the pass is made again with them: what does not fit is refused, what fits is taken."""
+    large, small, missed = numpy.full(40000, 5), numpy.zeros(10, "i8"), numpy.full(40000, 5)
+    missed[3] = 77
+    for name, rows, ids, fits in (("fits", 8, large, True), ("missed", 8, missed, False), ("first", 100000, small, True), ("negative", 100000, small - 1, False)):
+        net, y = lookup(rows, ids)
+        net.save(bench.path(name + ".pt2"), y)
+        bench.run(*map(str, submission(bench, name, "images")), codes=(0 if fits else 65,))
+
+
 def main():
     options = support.arguments()
     with support.Bench(options.bin) as bench:
         bench.run("dgx-key", "new", "alice")
         memory(bench)
         check_numbers(bench)
+        check_doubts(bench)
 
 
 if __name__ == "__main__":

@@ -209,7 +209,7 @@ struct NotAnchored {
   std::int64_t known_ms = 0;  ///< when the round could be known (protocol::known_from())
 };
 
-/// What check_ledger() found. Faults are things the operator let in or took back. Damaged bytes are errors
+/// The outcome of check_ledger(). Faults are things the operator let in or took back; damaged bytes are errors
 /// instead.
 struct LedgerCheck {
   LedgerSummary summary;
