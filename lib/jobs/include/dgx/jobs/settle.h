@@ -209,8 +209,8 @@ struct NotAnchored {
   std::int64_t known_ms = 0;  ///< when the round could be known (protocol::known_from())
 };
 
-/// The outcome of check_ledger(). Faults are things the operator let in or took back; damaged bytes are errors
-/// instead.
+/// The outcome of check_ledger(). Faults are things the operator let in or took back; damaged bytes are
+/// errors instead.
 struct LedgerCheck {
   LedgerSummary summary;
   std::int64_t tasks = 0;
