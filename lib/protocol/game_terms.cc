@@ -11,27 +11,38 @@ namespace {
 
 using Ends = std::vector<std::optional<GameEnd>>;
 
+/// True if somebody has said in an audit that the proof, or the verdict, is false, and has to win a game
+/// about it. The statement is of neither if it is an audit.
+bool has_objected(const TaskRecord& record, const Digest& statement, const Digest& who) {
+  const Recheck* const own = recheck_of(record, who);
+  if (own == nullptr || !own->audit) return false;
+  const bool refutes = own->audit->body.outcome == manifest::Outcome::kRefuted;
+  if (statement == record.proof->id) return refutes;
+  return statement == record.verdict->id && (refutes || !own->audit->body.denied.empty());
+}
+
 /// True for those whom a false statement would hurt: the submitter; the verifier, unless it is their own; the
-/// solver, unless it is the proof; and whoever has shown an audit, which is for nothing if they cannot follow
-/// it up.
+/// solver, unless it is the proof; and the drawn auditor who has objected to it.
 bool is_hurt(const TaskRecord& record, const Digest& statement, const Digest& who, std::int64_t now) {
   if (who == record.task.key_id) return true;
-  const Recheck* const recheck = recheck_of(record, who);
-  if (recheck != nullptr && recheck->audit) return true;
   if (statement != record.proof->id && who == record.solver) return true;
   const bool of_verdict = record.verdict && statement == record.verdict->id;
-  return !of_verdict && who == verifier_at(record, now);
+  if (!of_verdict && who == verifier_at(record, now)) return true;
+  return is_auditor(record, who) && has_objected(record, statement, who);
 }
 
 /// True if a new game raises the bonds of later ones. Those whom a false statement would hurt may each have
-/// one open game that does not.
+/// one open game that does not, and the volunteers who have objected to it one in all: there may be many of
+/// them, and volunteering costs a cheat nothing.
 bool is_counted(const TaskRecord& record, const Ends& ends, const Digest& statement, const Digest& challenger,
                 std::int64_t now) {
-  if (!is_hurt(record, statement, challenger, now)) return true;
+  const bool hurt = is_hurt(record, statement, challenger, now);
+  if (!hurt && !has_objected(record, statement, challenger)) return true;
   for (std::size_t i = 0; i < ends.size(); ++i) {
     const GameRecord& game = record.games[i];
-    const bool theirs = game.game.dispute().challenger() == challenger;
-    if (!ends[i] && !game.counted && game.statement() == statement && theirs) return true;
+    if (ends[i] || game.counted || game.statement() != statement) continue;
+    const Digest& other = game.game.dispute().challenger();
+    if (hurt ? other == challenger : !is_hurt(record, statement, other, now)) return true;
   }
   return false;
 }
@@ -58,8 +69,8 @@ Status check_new(const TaskRecord& record, const Ends& ends, const manifest::Cha
     const manifest::Challenge& other = game.game.dispute().challenge.body;
     if (other.verdict != challenge.verdict) continue;
     if (ends[i] && ends[i]->result == GameResult::kFalls) {
-      return not_allowed(fmt::format("the {} has already fallen, in game {}",
-                                     challenge.verdict ? "verdict" : "proof", game.id().brief()));
+      return not_allowed(fmt::format("the {} has already fallen, in game {}", word_of(game.challenged()),
+                                     game.id().brief()));
     }
     const bool same = other.about == challenge.about && other.segment == challenge.segment &&
                       other.chunk == challenge.chunk;
@@ -71,6 +82,11 @@ Status check_new(const TaskRecord& record, const Ends& ends, const manifest::Cha
 }
 
 }  // namespace
+
+std::string_view word_of(Challenged statement) {
+  if (statement == Challenged::kProof) return "proof";
+  return statement == Challenged::kVerdict ? "verdict" : "audit";
+}
 
 Result<GameTerms> terms_of(const TaskRecord& record, const manifest::Challenge& challenge,
                            const Digest& challenger, std::int64_t now) {

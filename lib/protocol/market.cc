@@ -52,6 +52,7 @@ Status Market::apply(const manifest::Signed<manifest::Body>& statement, std::int
     status = std::visit([&](const auto& body) { return apply_rule(state_, entry, body); }, statement.body);
   }
   if (!status.ok()) return within(where, std::move(status).error());
+  release_undrawn(state_, entry.now);
   state_.seen.insert(statement.id);
   if (state_.policy->beacon_source != 0) state_.slots.add(statement.id, milliseconds, *state_.policy);
   state_.clock = clock;

@@ -66,10 +66,11 @@ bool audit_fell(const Stakes& stakes, const RecheckStake& one) {
 }
 
 /// The drawn auditor whose refutation of the proof stands; null if there is none. A volunteer's refutes
-/// nothing by itself.
+/// nothing by itself, and one that was committed to after a challenge that won counts as none: a solver whose
+/// proof has fallen has no reason to answer it, and the verifier would pay for a lie.
 const RecheckStake* refuting_auditor(const Stakes& stakes) {
   for (const RecheckStake& one : stakes.rechecks) {
-    if (one.drawn && one.shown && one.refutes && !audit_fell(stakes, one)) return &one;
+    if (one.drawn && one.shown && one.refutes && one.is_early && !audit_fell(stakes, one)) return &one;
   }
   return nullptr;
 }
@@ -96,8 +97,9 @@ void put_first(std::vector<std::string>& finders, const std::string& who) {
   finders.insert(finders.begin(), who);
 }
 
-/// The finders of a fault of proof or verdict: those who won games, first of them those who had committed to
-/// saying so before anybody else had said it, in the order of their commitments.
+/// The finders of a fault of proof or verdict: an auditor whose refutation stands; those who won games, first
+/// of them those who had committed to saying so before anybody else had said it, in the order of their
+/// commitments.
 std::vector<std::string> finders_of(const Stakes& stakes, Challenged statement) {
   const bool of_proof = statement == Challenged::kProof;
   std::vector<std::string> out = winners(stakes, statement);
@@ -105,8 +107,9 @@ std::vector<std::string> finders_of(const Stakes& stakes, Challenged statement) 
     const bool said = one->shown && (one->refutes || (!of_proof && one->denies));
     const bool committed = said && (!of_proof || one->is_early);
     const bool won = std::find(out.begin(), out.end(), one->who) != out.end();
-    if (committed && (won || &*one == refuting_auditor(stakes))) put_first(out, one->who);
+    if (committed && won) put_first(out, one->who);
   }
+  if (const RecheckStake* const auditor = refuting_auditor(stakes)) put_first(out, auditor->who);
   if (of_proof && refutation_stands(stakes)) put_first(out, stakes.verifier);
   return out;
 }
@@ -180,9 +183,16 @@ bool is_borne_out(const Stakes& stakes, const RecheckStake& one) {
   return proof_fell(stakes) || refuting_auditor(stakes) != nullptr;
 }
 
+/// True if an audit, whose bond is not lost, is worth a fee: nothing that it confirms fell, and of what it
+/// denies something did; or it refutes, and nobody had said so before.
+bool is_worth_fee(const RecheckStake& one) {
+  if (one.refutes) return one.is_early;
+  return !one.overlooked && (!one.denies || one.found);
+}
+
 /// The bonds of those who owed audits, and the auditor's fee. A silent one has lost the bond, and so has who
-/// says what was not borne out. The few finders of a false audit are those first in order, so that a
-/// settlement has room for all.
+/// says what was not borne out. Who confirmed what fell keeps it: a party of a game can lose it on purpose.
+/// The few finders of a false audit are those first in order, so that a settlement has room for all.
 void end_rechecks(Purse& purse, const Stakes& stakes) {
   constexpr std::size_t kMostFinders = 2;
   std::int64_t fee = stakes.audit_fee;
@@ -194,8 +204,7 @@ void end_rechecks(Purse& purse, const Stakes& stakes) {
     }
     const bool good = one.shown && is_borne_out(stakes, one);
     purse.give(good ? one.who : "jackpot", one.bond);
-    const bool missed = proof_fell(stakes) && !one.refutes;
-    if (!good || !one.drawn || missed) continue;
+    if (!good || !one.drawn || !is_worth_fee(one)) continue;
     purse.give(one.who, fee);
     fee = 0;
   }
@@ -241,6 +250,11 @@ std::int64_t part_of(std::int64_t amount, std::int64_t ppm) {
   const auto out = mul_div(amount, ppm, kMillion);
   assert(out.ok());
   return *out;
+}
+
+std::int64_t audit_fee(const manifest::Estimate& earned, const manifest::Policy& policy) {
+  const auto most = mul_div(earned.tax, kMillion, policy.audit_ppm);
+  return most.ok() ? std::min(earned.fee, *most) : earned.fee;
 }
 
 Bonds bonds_of(const Task& task) {

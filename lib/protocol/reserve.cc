@@ -41,30 +41,57 @@ constexpr std::size_t kPostedBytes = kSettlementBytes + kAccountBytes;
 constexpr std::size_t kAssignedBytes = kPostedBytes + kStatements * kStatementBytes + 2 * kAccountBytes;
 constexpr std::size_t kOwnGameBytes = kLongMoveBytes + kGameBytes;
 
-/// A game about `statement` for which room is always kept, until its challenger has begun it.
+/// A game for which room is always kept, until its challenger has begun it: about one of these statements. An
+/// audit is that of the drawn auditor.
 struct OwnGame {
   Digest challenger;
-  Challenged statement;
+  std::vector<Challenged> about;
+
+  [[nodiscard]] bool is_about(Challenged statement) const {
+    return std::find(about.begin(), about.end(), statement) != about.end();
+  }
 };
 
-/// A bad proof hurts the submitter, a bad verdict or audit the solver, and an auditor has to win against a
-/// verdict that they deny.
+/// True if an auditor of the task's verdict was drawn, or may still be.
+bool may_be_audited(const TaskRecord& record) {
+  if (record.audit) return record.audit->auditor.has_value();
+  return !record.verdict || is_rechecked(record);
+}
+
+/// True if a volunteer has objected in an audit, or may still do.
+bool may_object(const TaskRecord& record, const Recheck& one) {
+  if (is_auditor(record, one.who)) return false;
+  return !one.audit || one.audit->body.outcome == manifest::Outcome::kRefuted ||
+         !one.audit->body.denied.empty();
+}
+
+/// A bad proof hurts the submitter, a bad verdict the solver, an auditor's bad refutation solver and
+/// verifier; and whoever has objected in an audit has to win a game.
 std::vector<OwnGame> own_games(const TaskRecord& record) {
-  std::vector<OwnGame> out{{record.task.key_id, Challenged::kProof}, {*record.solver, Challenged::kVerdict}};
+  std::vector<OwnGame> out{{record.task.key_id, {Challenged::kProof}},
+                           {*record.solver, {Challenged::kVerdict}}};
   if (record.task.body.policy.audit_ppm == 0) return out;
-  out.push_back({*record.solver, Challenged::kAudit});
-  const bool drawn = record.audit && record.audit->auditor;
-  out.push_back({drawn ? record.audit->auditor->drawn.verifier : Digest{}, Challenged::kVerdict});
+  if (may_be_audited(record)) {
+    const Digest auditor = record.audit ? record.audit->auditor->drawn.verifier : Digest{};
+    out.push_back({*record.solver, {Challenged::kAudit}});
+    out.push_back({record.verifier.value_or(Digest{}), {Challenged::kAudit}});
+    out.push_back({auditor, {Challenged::kVerdict}});
+  }
+  for (const Recheck& one : record.rechecks) {
+    if (may_object(record, one)) out.push_back({one.who, {Challenged::kProof, Challenged::kVerdict}});
+  }
   return out;
 }
 
 bool was_played(const TaskRecord& record, const OwnGame& own) {
   return std::any_of(record.games.begin(), record.games.end(), [&](const GameRecord& game) {
-    return game.challenged() == own.statement && game.game.dispute().challenger() == own.challenger;
+    const Dispute& dispute = game.game.dispute();
+    const bool counts = game.challenged() != Challenged::kAudit || is_auditor(record, dispute.defender());
+    return counts && own.is_about(game.challenged()) && dispute.challenger() == own.challenger;
   });
 }
 
-/// The room for a volunteer's audit and account.
+/// The room for a volunteer's audit and account, besides that for a game of their own.
 constexpr std::size_t kVolunteerBytes = kAccountBytes + kWitnessedBytes;
 
 std::size_t volunteers_of(const TaskRecord& record) {
@@ -86,13 +113,15 @@ std::size_t reserved_for(const TaskRecord& record) {
 
 bool is_own_game(const TaskRecord& record, const manifest::Challenge& challenge, const Digest& signer) {
   if (!record.solver) return false;
-  const bool of_verdict = record.verdict && challenge.verdict == record.verdict->id;
+  const auto* const named = challenge.verdict ? verdict_of(record, *challenge.verdict) : nullptr;
+  const bool of_audit = named != nullptr && named->body.audits;
+  if (of_audit && !is_auditor(record, named->key_id)) return false;
   const Challenged statement = !challenge.verdict ? Challenged::kProof
-                               : of_verdict       ? Challenged::kVerdict
-                                                  : Challenged::kAudit;
+                               : of_audit         ? Challenged::kAudit
+                                                  : Challenged::kVerdict;
   const auto all = own_games(record);
   return std::any_of(all.begin(), all.end(), [&](const OwnGame& own) {
-    return own.challenger == signer && own.statement == statement && !was_played(record, own);
+    return own.challenger == signer && own.is_about(statement) && !was_played(record, own);
   });
 }
 
@@ -127,13 +156,13 @@ std::optional<std::size_t> Market::reserve_of(const manifest::Signed<manifest::B
     case Kind::kAssign:
       return kAssignedBytes - kPostedBytes + 2 * kOwnGameBytes +
              (state_.policy && state_.policy->beacon_source != 0 ? kRoundBytes : 0) +
-             (state_.policy && state_.policy->audit_ppm != 0 ? kAuditedBytes + 2 * kOwnGameBytes : 0);
+             (state_.policy && state_.policy->audit_ppm != 0 ? kAuditedBytes + 3 * kOwnGameBytes : 0);
     case Kind::kVerdictCommitment: {
       const auto& commitment = std::get<manifest::VerdictCommitment>(statement.body);
       const auto task = state_.tasks.find(commitment.task);
       const bool volunteers =
           commitment.audits && task != state_.tasks.end() && !is_auditor(task->second, statement.key_id);
-      return volunteers ? std::optional(kVolunteerBytes) : std::nullopt;
+      return volunteers ? std::optional(kVolunteerBytes + kOwnGameBytes) : std::nullopt;
     }
     case Kind::kWithdrawal: {
       const auto& withdrawal = std::get<manifest::Withdrawal>(statement.body);

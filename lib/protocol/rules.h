@@ -78,7 +78,10 @@ struct Entry {
 [[nodiscard]] Status show_audit(TaskRecord& record, const Entry& entry, const manifest::Verdict& audit);
 /// Draws whether the task's verdict is audited, and by whom, and unlocks the bonds of all others.
 void draw_audit(MarketState& market, TaskRecord& record, const Entry& entry, const manifest::Round& round);
-/// kMalformed unless a verdict states its witnesses exactly where verdicts are audited and it accepts.
+/// Unlocks the bonds of offers from which nobody can be drawn any more, because time has passed.
+void release_undrawn(MarketState& market, std::int64_t now);
+/// kMalformed unless a verdict of the policy's draw, or an audit of what was drawn, states its witnesses
+/// exactly where verdicts are audited and it accepts, and none where there can be none.
 [[nodiscard]] Status check_witnesses(const TaskRecord& record, const manifest::Verdict& verdict);
 
 // Checks and steps that several rules share: rules.cc.

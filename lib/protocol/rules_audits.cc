@@ -50,9 +50,15 @@ Status check_audit_draw(const TaskRecord& record, const manifest::Verdict& audit
 Status check_witnesses(const TaskRecord& record, const manifest::Verdict& verdict) {
   const bool audits = record.task.body.policy.audit_ppm > 0;
   const bool must = audits && verdict.outcome == manifest::Outcome::kAccepted;
-  if (must == !verdict.witnesses.empty()) return {};
-  return malformed(must ? "witnesses: are missing: in this market verdicts are audited"
-                        : "witnesses: this market audits no verdicts");
+  if (must == verdict.witnesses.empty())
+    return malformed(must ? "witnesses: are missing: in this market verdicts are audited"
+                          : "witnesses: this market audits no verdicts");
+  if (!must && verdict.denied.empty()) return {};
+  const manifest::Task& task = record.task.body;
+  DGX_TRY(const Segments segments, segments_of(task, record.proof->body));
+  const Digest& round = record.round->source.value;
+  DGX_TRY(const auto drawn, policy_draw(task, segments, round, record.proof->id, Digest{}));
+  return check_stated_witnesses(segments, drawn, verdict);
 }
 
 Status commit_to_audit(MarketState& market, TaskRecord& record, const Entry& entry,
@@ -95,6 +101,27 @@ Status show_audit(TaskRecord& record, const Entry& entry, const manifest::Verdic
   return {};
 }
 
+/// A task is looked at when the present state ends at the latest, and the states in which somebody may be
+/// drawn end by a deadline or with a rule that unlocks by itself; only a verdict may bring that time nearer.
+void release_undrawn(MarketState& market, std::int64_t now) {
+  while (!market.undrawn.empty() && market.undrawn.begin()->first < now) {
+    const Digest task = market.undrawn.begin()->second;
+    market.undrawn.erase(market.undrawn.begin());
+    TaskRecord& record = market.tasks.at(task);
+    const std::set<Digest> kept = staked_offers(record);
+    if (record.settlement || record.offers.size() <= kept.size()) continue;
+    const Standing stands = standing(record, now);
+    const bool waits = stands.state == TaskState::kDrawn || stands.state == TaskState::kOpened ||
+                       stands.state == TaskState::kVerifyCommitted ||
+                       (stands.state == TaskState::kRecheck && !record.audit);
+    if (waits) {
+      market.undrawn.emplace(*stands.deadline_ms, task);
+    } else {
+      release_offers(market, record, kept);
+    }
+  }
+}
+
 /// An auditor is drawn among those who were not asked for the verdict, and only if the jackpot has the fee,
 /// which is locked for them at once: what is promised can be paid, whatever else the jackpot pays until then.
 void draw_audit(MarketState& market, TaskRecord& record, const Entry& entry, const manifest::Round& round) {
@@ -109,7 +136,7 @@ void draw_audit(MarketState& market, TaskRecord& record, const Entry& entry, con
   for (const auto& [id, offer] : record.offers) {
     if (!asked.contains(id)) others.push_back({id, offer.statement.key_id, offer.bond});
   }
-  const std::int64_t fee = earned(task, record.proof->body).fee;
+  const std::int64_t fee = audit_fee(earned(task, record.proof->body), task.policy);
   if (out.hits && !others.empty() && balance_of(market, "jackpot") >= fee) {
     out.auditor = draw_auditor(round.value, verdict, std::move(others));
     out.fee = fee;

@@ -86,7 +86,7 @@ Status apply(MarketState& market, const Entry& entry, const manifest::Move& turn
   DGX_TRY(GameRecord* const game, game_of(*record, turn.game));
   if (const auto end = end_of(*record, *game, entry.now)) {
     return not_allowed(fmt::format("game {} is over: the {} {}", game->id().brief(),
-                                   game->game.dispute().verdict ? "verdict" : "proof",
+                                   word_of(game->challenged()),
                                    end->result == GameResult::kFalls    ? "falls"
                                    : end->result == GameResult::kStands ? "stands"
                                                                         : "has fallen in another"));

@@ -134,7 +134,11 @@ Status apply(MarketState& market, const Entry& entry, const manifest::Verdict& v
   record.verdict_slot = slot_of(entry.receipt_ms, record.task.body.policy);
   record.games_before_verdict = record.games.size();
   // Those who were not asked may be drawn to audit an acceptance.
-  if (!is_rechecked(record)) release_offers(market, record, staked_offers(record));
+  if (!is_rechecked(record)) {
+    release_offers(market, record, staked_offers(record));
+  } else {
+    market.undrawn.emplace(recheck_times(record).commit_ms, record.task.id);
+  }
   return {};
 }
 

@@ -14,7 +14,10 @@ void draw(MarketState& market, TaskRecord& record, const Entry& entry, const man
   const Digest& proof = record.proof->id;
   record.round = ProofRound{DrawSource(entry.with(round), proof), entry.now,
                             draw_verifiers(round.value, proof, std::move(offers))};
-  if (record.task.body.policy.audit_ppm > 0) return;
+  if (record.task.body.policy.audit_ppm > 0) {
+    market.undrawn.emplace(entry.now, record.task.id);
+    return;
+  }
   std::set<Digest> drawn;
   for (const DrawnVerifier& one : record.round->drawn) drawn.insert(one.drawn.offer);
   release_offers(market, record, drawn);

@@ -2,8 +2,10 @@
 #include <array>
 
 #include "dgx/core/checked.h"
+#include "dgx/protocol/draw.h"
 #include "dgx/protocol/estimate.h"
 #include "dgx/protocol/settlement.h"
+#include "dgx/protocol/verify.h"
 
 namespace dgx::protocol {
 namespace {
@@ -63,30 +65,64 @@ bool is_early(const TaskRecord& record, const std::vector<std::optional<GameEnd>
   return true;
 }
 
+/// The segments about which games were won.
+struct FallenSegments {
+  std::set<std::int64_t> of_proof;  ///< of those drawn, as a whole: what a replay of the draw finds
+  std::set<std::int64_t> of_verdict;
+};
+
+FallenSegments fallen_segments(const TaskRecord& record, const std::vector<std::optional<GameEnd>>& ends) {
+  FallenSegments out;
+  if (!record.round) return out;
+  const manifest::Task& task = record.task.body;
+  const auto segments = segments_of(task, record.proof->body);
+  const auto drawn = policy_draw(task, *segments, record.round->source.value, record.proof->id, Digest{});
+  for (std::size_t i = 0; i < ends.size(); ++i) {
+    if (!ends[i] || ends[i]->result != GameResult::kFalls) continue;
+    const Challenged what = record.games[i].challenged();
+    const manifest::Challenge& challenge = record.games[i].game.dispute().challenge.body;
+    const bool replayed = challenge.about == manifest::About::kSegment &&
+                          std::binary_search(drawn->begin(), drawn->end(), challenge.segment);
+    if (what == Challenged::kProof && replayed) out.of_proof.insert(challenge.segment);
+    if (what == Challenged::kVerdict) out.of_verdict.insert(challenge.segment);
+  }
+  return out;
+}
+
 RecheckStake stake_of(const TaskRecord& record, const std::vector<std::optional<GameEnd>>& ends,
-                      const Recheck& recheck) {
+                      const FallenSegments& fallen, const Recheck& recheck) {
   RecheckStake out{recheck.who.hex(), recheck.bond};
   out.shown = recheck.audit.has_value();
   out.refutes = out.shown && recheck.audit->body.outcome == Outcome::kRefuted;
   out.denies = out.shown && !recheck.audit->body.denied.empty();
   out.is_early = is_early(record, ends, recheck);
+  if (!out.shown) return out;
+  const std::vector<std::int64_t>& denied = recheck.audit->body.denied;
+  const auto denies = [&](std::int64_t index) {
+    return std::binary_search(denied.begin(), denied.end(), index);
+  };
+  const auto& of_verdict = fallen.of_verdict;
+  out.found = std::any_of(of_verdict.begin(), of_verdict.end(), denies);
+  out.overlooked = !out.refutes &&
+                   (!fallen.of_proof.empty() || !std::all_of(of_verdict.begin(), of_verdict.end(), denies));
   return out;
 }
 
-/// Adds the drawn auditor, who owes an audit whether or not they committed to one, and the volunteers.
+/// Adds, in the order of their commitments, the volunteers and the drawn auditor, who owes an audit whether
+/// or not they committed to one.
 void add_rechecks(const TaskRecord& record, const std::vector<std::optional<GameEnd>>& ends, Stakes& out) {
-  if (record.audit && record.audit->auditor) {
-    const StakedOffer& offer = record.audit->auditor->drawn;
-    const Recheck* const own = recheck_of(record, offer.verifier);
-    RecheckStake stake = own != nullptr ? stake_of(record, ends, *own) : RecheckStake{offer.verifier.hex()};
-    stake.bond = offer.bond;
-    stake.drawn = true;
-    out.rechecks.push_back(std::move(stake));
-    out.audit_fee = record.audit->fee;
-  }
-  for (const Recheck& one : record.rechecks) {
-    if (!is_auditor(record, one.who)) out.rechecks.push_back(stake_of(record, ends, one));
-  }
+  if (!record.verdict || !is_rechecked(record)) return;
+  const FallenSegments fallen = fallen_segments(record, ends);
+  for (const Recheck& one : record.rechecks) out.rechecks.push_back(stake_of(record, ends, fallen, one));
+  if (!record.audit || !record.audit->auditor) return;
+  const StakedOffer& offer = record.audit->auditor->drawn;
+  const std::string auditor = offer.verifier.hex();
+  auto own = std::find_if(out.rechecks.begin(), out.rechecks.end(),
+                          [&](const RecheckStake& one) { return one.who == auditor; });
+  if (own == out.rechecks.end()) own = out.rechecks.insert(own, RecheckStake{auditor});
+  own->bond = offer.bond;
+  own->drawn = true;
+  out.audit_fee = record.audit->fee;
 }
 
 /// The stakes of a task that is due: all its games are over.
@@ -173,13 +209,20 @@ Reason reason_of(const TaskRecord& record, const Games& games) {
   return is_refuted(record) ? Reason::kOverturned : Reason::kUnverified;
 }
 
+/// True if the fall of a statement begins the challenge window anew, since others may have kept silent
+/// because of it: the verdict's, or that of a drawn auditor's refutation. Nobody relies on any other audit.
+bool is_relied_on(const TaskRecord& record, const Digest& statement) {
+  if (record.verdict && statement == record.verdict->id) return true;
+  const auto* const audit = verdict_of(record, statement);
+  return audit != nullptr && is_auditor(record, audit->key_id) && audit->body.outcome == Outcome::kRefuted;
+}
+
 /// Start of the challenge window: the last of the opening, the verdict (or the deadline of whichever was
-/// missed), the end of its re-checks, and the fall of a verdict or audit, since whoever kept silent because
-/// of it can still object to the proof.
+/// missed), the end of its re-checks, and the fall of what others relied on.
 std::int64_t window_begin(const TaskRecord& record, const Games& games) {
   std::int64_t since = record.opening ? record.opening_ms : opening_duty(record)->deadline_ms;
   for (const auto& [statement, when] : games.fell) {
-    if (statement != record.proof->id) since = std::max(since, when);
+    if (is_relied_on(record, statement)) since = std::max(since, when);
   }
   if (is_rechecked(record)) return std::max(since, recheck_times(record).ends_ms);
   if (record.verdict) return std::max(since, record.verdict_ms);

@@ -282,6 +282,25 @@ Status check_stated_work(const Task& task, const Segments& segments, const Verdi
   return malformed("miss_probability: does not follow from the replayed segments");
 }
 
+Status check_stated_witnesses(const Segments& segments, std::span<const std::int64_t> drawn,
+                              const Verdict& verdict) {
+  const auto has_inside = [&](std::int64_t index) { return segments[index].length() > 1; };
+  for (const std::int64_t index : verdict.denied) {
+    if (!has_inside(index))
+      return malformed(fmt::format("denied: segment {} has one step, and so no witness", index));
+  }
+  const std::vector<Digest>& stated = verdict.witnesses;
+  if (stated.empty()) return {};
+  if (stated.size() != drawn.size())
+    return malformed(fmt::format("witnesses: are {} of {} segments drawn", stated.size(), drawn.size()));
+  for (std::size_t place = 0; place < drawn.size(); ++place) {
+    if (!has_inside(drawn[place]) && stated[place] != Digest{})
+      return malformed(
+          fmt::format("witnesses: that of segment {}, which has one step, must be zero", drawn[place]));
+  }
+  return {};
+}
+
 Result<std::int64_t> replay_work(const Task& task, const Segments& all,
                                  std::span<const std::int64_t> segments) {
   std::int64_t steps = 0;

@@ -146,7 +146,8 @@ Result<Verdict> audit_of(const Plans& plans, const protocol::TaskRecord& record,
   for (std::size_t place = 0; place < drawn.segments.size(); ++place) {
     const std::int64_t index = drawn.segments[place];
     rows.push_back(row_of(plans, drawn.assignment, index, false));
-    if (row_of(plans, theirs, index, false).witness != verdict.body.witnesses[place]) denied.push_back(index);
+    const bool differs = row_of(plans, theirs, index, false).witness != verdict.body.witnesses[place];
+    if (rows.back().agrees && differs) denied.push_back(index);
   }
   return protocol::assemble_verdict(record.task.body, drawn.all, drawn.assignment, plans.digests, rows,
                                     digest("nonce"), denied);

@@ -35,16 +35,16 @@ def shares(pot, finders, most=32):
 
 
 def refuter(case):
-    """The drawn auditor whose refutation stands, or None."""
-    return next((one for one in case["rechecks"] if one["drawn"] and one["shown"] and one["refutes"] and not fallen(case, "audit of " + one["who"])), None)
+    """The drawn auditor whose refutation counts and stands, or None."""
+    return next((one for one in case["rechecks"] if one["drawn"] and one["shown"] and one["refutes"] and one["early"] and not fallen(case, "audit of " + one["who"])), None)
 
 
 def ordered(case, statement, winners):
-    """Winners against a statement, those first who had committed to saying so."""
+    """Winners against a statement, before them an auditor whose refutation stands, and first of the others those who had committed to saying so."""
     committed = [one["who"] for one in case["rechecks"]
-                 if one["shown"] and (one["who"] in winners or one is refuter(case))
-                 and (one["refutes"] and one["early"] if statement == "proof" else one["refutes"] or one["denies"])]
-    return list(dict.fromkeys(committed + winners))
+                 if one["shown"] and one["who"] in winners and (one["refutes"] and one["early"] if statement == "proof" else one["refutes"] or one["denies"])]
+    first = [refuter(case)["who"]] if refuter(case) else []
+    return list(dict.fromkeys(first + committed + winners))
 
 
 def rechecked(case):
@@ -60,7 +60,8 @@ def rechecked(case):
         if one["refutes"] and not one["drawn"] and not fallen(case, "proof") and not refuter(case):
             wrong = True
         paid.append(("jackpot" if wrong else one["who"], one["bond"]))
-        if one["drawn"] and not wrong and (one["refutes"] or not fallen(case, "proof")):
+        earned = one["early"] if one["refutes"] else not one["overlooked"] and (one["found"] or not one["denies"])
+        if one["drawn"] and not wrong and earned:
             paid.append((one["who"], fee))
             fee = 0
     return paid + [("jackpot", fee)]
@@ -139,9 +140,11 @@ def case(name, reason, proved=True, drawn=True, verdict=None, games=(), fee=None
             "audit_fee": ESTIMATE["fee"] if any(one["drawn"] for one in rechecks) else 0}
 
 
-def recheck(who, shown=True, refutes=False, denies=False, early=True):
+def recheck(who, shown=True, refutes=False, denies=False, early=True, found=False, overlooked=False):
+    """`found`: a game was won about what it denies; `overlooked`: about what it confirms."""
     drawn = who == "auditor"
-    return {"who": who, "bond": AUDITOR if drawn else VOLUNTEER, "drawn": drawn, "shown": shown, "refutes": refutes, "denies": denies, "early": early}
+    return {"who": who, "bond": AUDITOR if drawn else VOLUNTEER, "drawn": drawn, "shown": shown, "refutes": refutes, "denies": denies, "early": early,
+            "found": found, "overlooked": overlooked}
 
 
 BOND = POLICY["challenger_bond"]
@@ -215,13 +218,18 @@ AUDIT_EXAMPLES = [
     case("accepted; the auditor's refutation fell", "accepted", verdict="accepts", bond=DRAWN, rechecks=[recheck("auditor", refutes=True)], games=[OF_AUDIT]),
     case("accepted; the volunteer's audit fell", "accepted", verdict="accepts", bond=DRAWN, rechecks=[recheck("volunteer")], games=[OF_VOLUNTEER]),
     case("accepted; a challenge of the audit was lost", "accepted", verdict="accepts", bond=DRAWN, rechecks=[recheck("auditor")], games=[LOST_AUDIT]),
-    case("unverified; the auditor denied, and won", "unverified", verdict="accepts", bond=DRAWN, rechecks=[recheck("auditor", denies=True)], games=[BY_AUDITOR]),
-    case("unverified; a finder, then the volunteer", "unverified", verdict="accepts", bond=DRAWN, rechecks=[recheck("auditor"), recheck("volunteer", denies=True)],
-         games=[TOPPLE, BY_VOLUNTEER]),
+    case("unverified; the auditor denied, and won", "unverified", verdict="accepts", bond=DRAWN, rechecks=[recheck("auditor", denies=True, found=True)], games=[BY_AUDITOR]),
+    case("unverified; the auditor confirmed what fell", "unverified", verdict="accepts", bond=DRAWN, rechecks=[recheck("auditor", overlooked=True)], games=[TOPPLE]),
+    case("unverified; the auditor denied something else", "unverified", verdict="accepts", bond=DRAWN, rechecks=[recheck("auditor", denies=True, overlooked=True)],
+         games=[TOPPLE]),
+    case("unverified; the volunteer committed first", "unverified", verdict="accepts", bond=DRAWN,
+         rechecks=[recheck("volunteer", denies=True, found=True), recheck("auditor", denies=True, found=True)], games=[TOPPLE, BY_AUDITOR, BY_VOLUNTEER]),
     case("refuted by the auditor", "refuted", verdict="accepts", bond=DRAWN, rechecks=[recheck("auditor", refutes=True, denies=True), recheck("volunteer", refutes=True)]),
     case("convicted; the auditor and the volunteer said so", "convicted", verdict="accepts", bond=DRAWN,
          rechecks=[recheck("auditor", refutes=True), recheck("volunteer", refutes=True)], games=[FIND, OF_PROOF]),
-    case("convicted; the auditor confirmed", "convicted", verdict="accepts", bond=DRAWN, rechecks=[recheck("auditor")], games=[FIND]),
+    case("convicted; the auditor confirmed what fell", "convicted", verdict="accepts", bond=DRAWN, rechecks=[recheck("auditor", overlooked=True)], games=[FIND]),
+    case("convicted outside of the draw", "convicted", verdict="accepts", bond=DRAWN, rechecks=[recheck("auditor")], games=[FIND]),
+    case("convicted; the auditor refuted late", "convicted", verdict="accepts", bond=DRAWN, rechecks=[recheck("auditor", refutes=True, early=False)], games=[FIND]),
     case("convicted; a finder before the commitment", "convicted", verdict="accepts", bond=DRAWN, rechecks=[recheck("volunteer", refutes=True, early=False)],
          games=[FIND, OF_PROOF]),
     case("no-delivery; audited", "no-delivery", verdict="accepts", bond=DRAWN, rechecks=[recheck("auditor")]),
@@ -253,13 +261,15 @@ def drawn_cases(number):
         some["earned"] = {key: int(estimate[key] * cut) for key in ("reward", "tax", "treasury")}
         if some["fee"] is not None:
             some["fee"] = rng.randrange(estimate["fee"] + 1)
-        some["rechecks"] = [{**one, "bond": rng.randrange(1 << 30), "early": rng.random() < 0.7} for one in some["rechecks"]]
+        proof_falls = any(about == "proof" and result == "falls" for _, about, result, _ in some["games"])
+        some["rechecks"] = [{**one, "bond": rng.randrange(1 << 30), "early": not proof_falls or rng.random() < 0.7} for one in some["rechecks"]]
         if any(one["drawn"] for one in some["rechecks"]):
             some["audit_fee"] = rng.randrange(estimate["fee"] + 1)
         if some["rechecks"] and not any(one["refutes"] and one["drawn"] for one in some["rechecks"]):
             some["rechecks"] += [{**recheck(f"key {number}", rng.random() < 0.7, denies=rng.random() < 0.5), "bond": rng.randrange(1 << 20)} for number in range(rng.randrange(9))]
             for one in some["rechecks"]:
                 one["refutes"] = one["refutes"] or one["shown"] and not one["drawn"] and rng.random() < 0.3
+            rng.shuffle(some["rechecks"])
         games = list(some["games"])
         for _ in range(rng.choice((0, 1, 3, 40))):
             # Nothing more falls than fell in the example.

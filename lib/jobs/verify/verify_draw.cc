@@ -9,6 +9,7 @@
 
 #include "dgx/crypto/random.h"
 #include "dgx/protocol/draw.h"
+#include "dgx/protocol/verify.h"
 
 namespace dgx::jobs {
 namespace {
@@ -101,7 +102,8 @@ Result<TaskFiles> open_shared_task(const VerifyOptions& options, const manifest:
 }
 
 /// Checks that a verdict can be audited with this assignment, and makes the assignment that of the audit.
-Result<std::vector<Digest>> begin_audit(const VerifyOptions& options, std::size_t drawn,
+Result<std::vector<Digest>> begin_audit(const VerifyOptions& options, const protocol::Segments& segments,
+                                        std::span<const std::int64_t> drawn,
                                         protocol::Assignment& assignment) {
   const std::string& path = *options.audits;
   if (options.choice.made() || options.shard)
@@ -113,8 +115,10 @@ Result<std::vector<Digest>> begin_audit(const VerifyOptions& options, std::size_
   if (body.draw != manifest::Draw::kPolicy || body.outcome != manifest::Outcome::kAccepted)
     return malformed(path + ": is no acceptance of the policy's draw: only such a verdict is audited");
   if (body.beacon != assignment.beacon) return malformed(path + ": is of another round");
-  if (body.witnesses.size() != drawn)
+  if (body.witnesses.size() != drawn.size())
     return malformed(path + ": does not state the witnesses of the segments drawn");
+  if (Status stated = protocol::check_stated_witnesses(segments, drawn, body); !stated.ok())
+    return within(path, std::move(stated).error());
   if (verdict.key_id == assignment.verifier)
     return unauthorised(path + ": is by the same key: a verifier cannot re-check their own verdict");
   assignment.draw = manifest::Draw::kAudit;
@@ -162,7 +166,7 @@ Result<Verification> open_verification(const VerifyOptions& options, const JobCo
   }
   std::vector<Digest> stated;
   if (options.audits) {
-    DGX_TRY(stated, begin_audit(options, drawn.size(), assignment));
+    DGX_TRY(stated, begin_audit(options, proof.segments, drawn, assignment));
   }
   std::optional<crypto::SecretKey> secret;
   if (key) secret = std::move(key->secret);

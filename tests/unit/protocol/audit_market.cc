@@ -15,7 +15,7 @@ constexpr std::uint8_t kIdler = 60;
 
 }  // namespace
 
-AuditMarket::AuditMarket(const Policy& policy, bool filled) : RoundMarket(policy) {
+AuditMarket::AuditMarket(const Policy& policy, bool filled, bool diverges) : RoundMarket(policy, diverges) {
   if (!filled) return;
   // A solver who proves nothing loses the bond to the jackpot.
   Task other = run().task.body;
@@ -61,6 +61,7 @@ Verdict AuditMarket::refuting_audit(std::uint8_t who) const {
   const std::int64_t index = segments_drawn().front();
   out.outcome = Outcome::kRefuted;
   out.witnesses.clear();
+  std::erase(out.denied, index);
   out.first_disagreement = VerdictRow{index,
                                       run().digests[static_cast<std::size_t>(index) + 1],
                                       digest("no state"),
@@ -90,6 +91,19 @@ Challenge AuditMarket::witness_challenge() const {
   out.row =
       OpenedRow{0, {}, VerdictRow{index, end, end, true, RowReason::kEqual, verdict.body.witnesses.front()}};
   return out;
+}
+
+std::vector<std::uint8_t> AuditMarket::others(std::size_t count) const {
+  std::vector<std::uint8_t> out;
+  for (std::uint8_t who = kStranger + 1; out.size() < count; ++who) {
+    if (who < 10 || who > 13) out.push_back(who);
+  }
+  return out;
+}
+
+void AuditMarket::audit_by_drawn(const Verdict& body) {
+  take(commitment_to(auditor(), body), at(4'900));
+  take(by(auditor(), body), at(5'001));
 }
 
 std::uint8_t AuditMarket::auditor() const {

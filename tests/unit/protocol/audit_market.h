@@ -8,10 +8,11 @@
 
 namespace dgx::test {
 
-/// round_policy() where every acceptance is audited.
+/// round_policy() where every acceptance is audited, and the tax pays for it.
 inline manifest::Policy audit_policy() {
   manifest::Policy out = round_policy();
   out.audit_ppm = 1'000'000;
+  out.jackpot_tax_ppm = 100'000;
   return out;
 }
 
@@ -24,8 +25,9 @@ inline constexpr std::int64_t kFrom = 2'000;
 /// kFrom + 3,500, whose round comes at kFrom + 4,000 unless a test says otherwise.
 class AuditMarket : public RoundMarket {
  public:
-  /// `filled`: the jackpot has a bond.
-  explicit AuditMarket(const manifest::Policy& policy = audit_policy(), bool filled = true);
+  /// `filled`: the jackpot has a bond. `diverges`: as for RoundMarket.
+  explicit AuditMarket(const manifest::Policy& policy = audit_policy(), bool filled = true,
+                       bool diverges = false);
 
   /// Up to the opening.
   void open();
@@ -50,6 +52,11 @@ class AuditMarket : public RoundMarket {
   [[nodiscard]] std::vector<std::int64_t> segments_drawn() const;
   /// A challenge of the verdict's witness of the first segment drawn.
   [[nodiscard]] manifest::Challenge witness_challenge() const;
+
+  /// Keys that have nothing to do with the task.
+  [[nodiscard]] std::vector<std::uint8_t> others(std::size_t count) const;
+  /// The auditor commits to a body at 4,900 and shows it at 5,001.
+  void audit_by_drawn(const manifest::Verdict& body);
 
   [[nodiscard]] std::uint8_t verifier() const { return drawn()[0]; }
   [[nodiscard]] std::uint8_t auditor() const;

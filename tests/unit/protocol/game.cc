@@ -143,7 +143,8 @@ Verdict replayed(const TinyRun& run, const DrawSource& round, std::uint8_t who,
     Digest theirs;
     rows.push_back(*replay_segment(executor, run.states[i], all[drawn[place]], run.digests[i],
                                    run.digests[i + 1], assignment, {}, &theirs));
-    if (audited != nullptr && theirs != audited->body.witnesses[place]) denied.push_back(drawn[place]);
+    const bool differs = audited != nullptr && theirs != audited->body.witnesses[place];
+    if (differs && rows.back().agrees) denied.push_back(drawn[place]);
   }
   const auto out =
       assemble_verdict(run.task.body, all, assignment, run.digests, rows, digest("nonce"), denied);

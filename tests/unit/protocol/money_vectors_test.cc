@@ -93,7 +93,8 @@ Stakes stakes_of(const json::Value& one, Reason reason) {
   for (const json::Value& row : *test::member(one, "rechecks").as_array()) {
     const auto is = [&](const char* key) { return *test::member(row, key).as_bool(); };
     out.rechecks.push_back({text(test::member(row, "who")), test::integer(row, "bond"), is("drawn"),
-                            is("shown"), is("refutes"), is("denies"), is("early")});
+                            is("shown"), is("refutes"), is("denies"), is("early"), is("found"),
+                            is("overlooked")});
   }
   return out;
 }

@@ -3,19 +3,40 @@
 #include <catch2/catch.hpp>
 
 #include "dgx/merkle/digests.h"
+#include "dgx/protocol/estimate.h"
 
 namespace dgx::test {
 
 using namespace manifest;
 using namespace protocol;
 
-RoundMarket::RoundMarket(const Policy& policy) {
+namespace {
+
+void diverge(TinyRun& run) {
+  run.digests.resize(3);
+  run.states.resize(3);
+  Proof body = run.proof.body;
+  body.diverged = true;
+  body.steps = 20;
+  body.final_state = run.digests.back();
+  body.states = states_root(run.digests);
+  body.loss = loss_in(run.states.back());
+  run.proof = *seal(body, key(kSolver));
+}
+
+}  // namespace
+
+RoundMarket::RoundMarket(const Policy& policy, bool diverges) {
   const auto first = by(kOperator, LedgerPolicy{policy, digest("nonce of the ledger")});
   take(first, 0);
   run_ = tiny_run("drawn", TinyExecutor(), [&](Task& task) {
     task.policy = policy;
     task.ledger = first.id;
+    task.estimate = *estimate(
+        {task.estimate.step_operations, task.caps.bytes, task.steps, task.checkpoint_every, task.price},
+        policy);
   });
+  if (diverges) diverge(run_);
   for (std::uint8_t who = kSubmitter; who < 71; ++who)
     take(by(kOperator, Deposit{key_id(who), kWorldMoney, "first", first.id}), 0);
 }

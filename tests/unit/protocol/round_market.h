@@ -23,7 +23,8 @@ inline manifest::Policy round_policy() {
 /// A market with rounds, its log, and one honest run whose task it takes: everybody has kWorldMoney.
 class RoundMarket {
  public:
-  explicit RoundMarket(const manifest::Policy& policy = round_policy());
+  /// `diverges`: the run's proof says that its step 20 diverges.
+  explicit RoundMarket(const manifest::Policy& policy = round_policy(), bool diverges = false);
 
   [[nodiscard]] const protocol::Market& market() const { return market_; }
   [[nodiscard]] const Digest& ledger() const { return ledger_; }

@@ -47,6 +47,10 @@ struct RecheckStake {
   bool refutes = false;   ///< it refutes the proof
   bool denies = false;    ///< it denies witnesses of the verdict
   bool is_early = false;  ///< committed to before any challenge of the proof that won was logged
+  bool found = false;     ///< a game was won about a segment whose witness it denies
+  /// It accepts, and a game was won about something that it confirms: a segment of the draw, in the proof or
+  /// in a witness or row of the verdict.
+  bool overlooked = false;
 };
 
 /// The parties with money in a task, as key ids in hex, and what they did. Solver and verifier are empty
@@ -66,7 +70,7 @@ struct Stakes {
   manifest::Estimate earned;
   std::optional<std::int64_t> fee;  ///< the verdict's; nullopt if no verdict came that counts
   std::vector<DecidedGame> games;   ///< all of the task's, as logged
-  /// The auditor who was drawn, if there is one, then volunteers in the order of their commitments.
+  /// Volunteers and the auditor who was drawn in the order of their commitments, then one who made none.
   std::vector<RecheckStake> rechecks = {};
   std::int64_t audit_fee = 0;  ///< locked from the jackpot for the auditor
 };
@@ -82,6 +86,10 @@ struct Stakes {
 /// otherwise anybody with money could fill the ledger with withdrawals of their own, unit by unit.
 [[nodiscard]] Status check_least(const manifest::Withdrawal& withdrawal, const manifest::Policy& policy,
                                  std::int64_t balance);
+
+/// The fee of an auditor: a verdict's, but no more than floor(tax · 10^6 / audit_ppm), so that what audits
+/// pay out is on average no more than what the task has paid in. audit_ppm is above 0.
+[[nodiscard]] std::int64_t audit_fee(const manifest::Estimate& earned, const manifest::Policy& policy);
 
 /// floor(amount · ppm / 10^6). The arguments are checked fields; asserted: the result fits.
 [[nodiscard]] std::int64_t part_of(std::int64_t amount, std::int64_t ppm);

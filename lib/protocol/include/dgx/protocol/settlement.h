@@ -65,8 +65,8 @@ struct GameEnd {
 };
 
 /// A verifier's offer. Its bond is locked while it can be chosen or drawn: until the assign, in a market with
-/// rounds until the draw or the verdict, or where verdicts are audited until the draw of the auditor; or
-/// until an offer-end, or the task's end.
+/// rounds until the draw or the verdict, or where verdicts are audited until the draw of the auditor, or the
+/// first entry after nobody can be drawn any more; or until an offer-end, or the task's end.
 struct OfferRecord {
   manifest::Signed<manifest::BeaconCommitment> statement;
   std::int64_t logged_ms = 0;
@@ -243,8 +243,10 @@ struct MarketState {
   std::int64_t withdrawn = 0;
   std::map<Digest, TaskRecord> tasks;  ///< by statement id, settled ones too
   std::set<Digest> unsettled;          ///< ids of tasks; scans of all tasks visit only these
-  std::set<Digest> seen;               ///< ids of all statements
-  Slots slots;                         ///< empty without a beacon_source
+  /// Tasks with offers from which an auditor may be drawn, each with a time after which that may be over.
+  std::set<std::pair<std::int64_t, Digest>> undrawn;
+  std::set<Digest> seen;  ///< ids of all statements
+  Slots slots;            ///< empty without a beacon_source
 };
 
 /// A slot whose round something waits for, and the ledger's head after its last entry so far.

@@ -122,6 +122,12 @@ struct OpeningDraw {
 [[nodiscard]] Status check_stated_work(const manifest::Task& task, const Segments& segments,
                                        const manifest::Verdict& verdict);
 
+/// kMalformed unless the witnesses that a verdict or audit states are one for each of the segments drawn,
+/// zero for those of one step, which have no state inside; and if it denies that of such a segment. No game
+/// can be about them.
+[[nodiscard]] Status check_stated_witnesses(const Segments& segments, std::span<const std::int64_t> drawn,
+                                            const manifest::Verdict& verdict);
+
 /// Weighted operations of replaying these segments.
 [[nodiscard]] Result<std::int64_t> replay_work(const manifest::Task& task, const Segments& all,
                                                std::span<const std::int64_t> segments);
