@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "dgx/core/checked.h"
 #include "dgx/manifest/policy.h"
 #include "dgx/protocol/rounds.h"
 
@@ -104,6 +105,38 @@ Mends mend_delay_steps(const Terms& t) {
   if (slot < t.policy.beacon_slot_ms) out.push_back({"beacon_slot_ms", slot});
   return out;
 }
+
+/// The time from the end of a slot to its round, in milliseconds: that of the delay, or until a pulse of
+/// drand comes. 0 without rounds.
+std::int64_t round_wait(const Terms& t) {
+  constexpr std::int64_t kPulse = 3'000;
+  if (t.policy.beacon_source == 0) return 0;
+  if (t.policy.beacon_source == 1) return ceil_div(t.policy.beacon_steps, kDelayStepsPerMillisecond);
+  return t.policy.beacon_slot_ms + kPulse;
+}
+
+/// The round of a proof is awaited for a slot and window_reveal_ms.
+Bound proof_round(const Terms& t) {
+  Bound out = at_least("proof_round", "window_reveal_ms >= delay", round_wait(t), t.policy.window_reveal_ms);
+  out.inputs = {{"delay", text_of(round_wait(t))}};
+  out.warning = "cheating pays: the round of a proof may come too late to draw a verifier";
+  return out;
+}
+Mends mend_proof_round(const Terms& t) { return {{"window_reveal_ms", round_wait(t)}}; }
+
+/// The round of a verdict is awaited for window_challenge_ms, however early in its slot the verdict came.
+std::int64_t verdict_wait(const Terms& t) {
+  const bool audits = t.policy.audit_ppm > 0 && t.policy.beacon_source != 0;
+  return audits ? t.policy.beacon_slot_ms + round_wait(t) : 0;
+}
+Bound verdict_round(const Terms& t) {
+  Bound out = at_least("verdict_round", "window_challenge_ms >= beacon_slot_ms + delay, if c > 0",
+                       verdict_wait(t), t.policy.window_challenge_ms);
+  out.inputs = {{"beacon_slot_ms", text_of(t.policy.beacon_slot_ms)}, {"delay", text_of(round_wait(t))}};
+  out.warning = "lazy verifying pays: the round of a verdict may come too late to draw an auditor";
+  return out;
+}
+Mends mend_verdict_round(const Terms& t) { return {{"window_challenge_ms", verdict_wait(t)}}; }
 
 /// The reward, of which the tax is a part, covers the fees of auditors.
 Bound audit_fee(const Terms& t) {
@@ -251,6 +284,8 @@ constexpr BoundRule kRules[] = {{named_verifier, mend_named_verifier},
                                 {solver_bond, mend_solver_bond},
                                 {bribed_verifier, mend_bribed_verifier},
                                 {delay_steps, mend_delay_steps},
+                                {proof_round, mend_proof_round},
+                                {verdict_round, mend_verdict_round},
                                 {audit_fee, mend_audit_fee},
                                 {lazy_verifier, mend_lazy_verifier},
                                 {lazy_auditor, mend_lazy_auditor},

@@ -18,10 +18,10 @@ struct BoundRule {
 /// The rules in the order in which they are mended: a mend breaks no rule before it.
 ///
 /// Later rules follow from earlier ones. Rounds first, since without them nothing is drawn or audited; then
-/// the solver's bond, and the rate of audits, which may raise the verifier's. The fee must leave a tax that
-/// can pay for audits, and the bonds of verifiers follow from fee and rates; a rate of forced errors then
-/// suffices that is no greater than that of audits. Tax and jackpot follow from the rates, the challenger's
-/// bond from the jackpot.
+/// the solver's bond, and the rate of audits, which may raise the verifier's; delays, and the windows in
+/// which rounds are awaited. The fee must leave a tax that can pay for audits, and the bonds of verifiers
+/// follow from fee and rates; a rate of forced errors then suffices that is no greater than that of audits.
+/// Tax and jackpot follow from the rates, the challenger's bond from the jackpot.
 [[nodiscard]] std::span<const BoundRule> bound_rules();
 
 /// D_s ≥ C / ((1 − alpha) (1 + alpha c)) − R, at least 0.

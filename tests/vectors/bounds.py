@@ -14,7 +14,8 @@ MOST = 1 << 43
 
 STANDARD = {"audit_ppm": 0, "beacon_slot_ms": 60_000, "beacon_source": 0, "beacon_steps": 1 << 33, "challenger_bond": 10_000, "challenger_bond_ppm": 0,
             "forced_error_ppm": 0, "jackpot": 0, "jackpot_tax_ppm": 20_000, "sample_ppm": 50_000, "solver_bond": 10_000, "solver_bond_ppm": 200_000,
-            "split_verifier_ppm": 250_000, "treasury_ppm": 0, "verifier_bond": 10_000, "verifier_bond_ppm": 100_000, "verifier_fee": 100}
+            "split_verifier_ppm": 250_000, "treasury_ppm": 0, "verifier_bond": 10_000, "verifier_bond_ppm": 100_000, "verifier_fee": 100,
+            "window_challenge_ms": 86_400_000, "window_reveal_ms": 86_400_000}
 AUDITED = {"beacon_source": 1, "audit_ppm": 180_000, "forced_error_ppm": 50_000, "solver_bond_ppm": 4 * M, "verifier_bond_ppm": M}
 # Two markets without a fault, and three with some.
 CASES = [
@@ -23,7 +24,9 @@ CASES = [
     ("standard", {}, 0, 1),
     ("greedy", AUDITED | {"sample_ppm": 10_000, "jackpot": 10**9, "forced_error_ppm": M, "solver_bond_ppm": 0, "audit_ppm": 100_000}, 300_000, 7),
     ("asleep", {"beacon_source": 1, "audit_ppm": 10_000, "verifier_fee": 10**9, "verifier_bond": 0, "verifier_bond_ppm": 1, "solver_bond": 3,
-                "solver_bond_ppm": 0, "beacon_slot_ms": 86_400_000, "beacon_steps": 1 << 16, "jackpot": 10**7, "challenger_bond": 0}, 250_000, 3)]
+                "solver_bond_ppm": 0, "beacon_slot_ms": 86_400_000, "beacon_steps": 1 << 16, "jackpot": 10**7, "challenger_bond": 0}, 250_000, 3),
+    ("hasty", AUDITED | {"window_challenge_ms": 60_000, "window_reveal_ms": 600_000}, 0, 1),
+    ("pulsed", AUDITED | {"beacon_source": 2, "window_challenge_ms": 122_999, "window_reveal_ms": 62_999}, 0, 1)]
 
 
 class Market:
@@ -84,6 +87,8 @@ def rules(m):
         "solver_bond": (bond["solver"], m.cheats_lose),
         "bribed_verifier": (policy["audit_ppm"], lambda number: C + m.recheck <= Fraction(number, M) * (R + bond["solver"] + bond["verifier"])),
         "delay_steps": (policy["beacon_steps"], lambda number: policy["beacon_source"] != 1 or number >= 10 * policy["beacon_slot_ms"] * 12_700),
+        "proof_round": (policy["window_reveal_ms"], lambda number: number >= after_slot(policy)),
+        "verdict_round": (policy["window_challenge_ms"], lambda number: m.c == 0 or not policy["beacon_source"] or number >= policy["beacon_slot_ms"] + after_slot(policy)),
         "audit_fee": (R, lambda number: number >= m.c * m.fee),
         "lazy_verifier": (bond["verifier"], watched(m.c)),
         "lazy_auditor": (bond["verifier"], watched(m.rho) if m.c > 0 else lambda number: True),
@@ -91,6 +96,11 @@ def rules(m):
         "guessing": (bond["challenger"], lambda number: m.rho / m.q * policy["jackpot"] <= (1 - m.rho / m.q) * number),
         "challenger_bond": (bond["challenger"], lambda number: number >= m.segment),
         "planting": (bond["challenger"], planting(m))}
+
+
+def after_slot(policy):
+    """Milliseconds from a slot's end to its round: of the delay, or a slot more and the time between two pulses."""
+    return {0: 0, 1: Fraction(policy["beacon_steps"], 12_700), 2: policy["beacon_slot_ms"] + 3_000}[policy["beacon_source"]]
 
 
 def planting(m):
@@ -109,6 +119,8 @@ MENDS = {
     "solver_bond": [LEAST("solver_bond")],
     "bribed_verifier": [LEAST("audit_ppm", M), LEAST("verifier_bond", audit_ppm=M)],
     "delay_steps": [LEAST("beacon_steps", 1 << 40)],
+    "proof_round": [LEAST("window_reveal_ms")],
+    "verdict_round": [LEAST("window_challenge_ms")],
     "audit_fee": [MOST_OF("verifier_fee")],
     "lazy_verifier": [LEAST("verifier_bond")],
     "lazy_auditor": [LEAST("verifier_bond"), LEAST("forced_error_ppm", M)],

@@ -102,7 +102,7 @@ TEST_CASE("every closed form and every mend is what Python derives from the part
     CHECK(warnings_of(bounds_of(mended(policy, rows), input)).empty());
     ++cases;
   }
-  CHECK(cases == 5);
+  CHECK(cases == 7);
 }
 
 TEST_CASE("a policy with all mends has no warning, whatever it was") {
