@@ -48,7 +48,8 @@ class Tally {
   void add(const std::string& file, const manifest::Verdict& verdict) {
     const bool refutes = verdict.outcome == manifest::Outcome::kRefuted;
     ++(refutes ? refuted_ : accepted_);
-    settling_ += refutes || verdict.draw == manifest::Draw::kPolicy;
+    // An audit settles only if its signer was drawn, which the ledger knows.
+    settling_ += !verdict.audits && (refutes || verdict.draw == manifest::Draw::kPolicy);
     replayed_ += verdict.replayed;
     segments_ += verdict.segments;
     work_ += verdict.work;

@@ -104,7 +104,7 @@ cli::Verdict print_verdict(cli::Out& out, const jobs::VerifyResult& result, cons
   out.data("missed_one_segment", jobs::number_of(verdict.miss_probability.one_segment));
   out.data("missed_ten_percent", jobs::number_of(verdict.miss_probability.ten_percent));
   out.field("draw", manifest::name_of(verdict.draw));
-  out.field("settles", settles);
+  if (!verdict.audits) out.field("settles", settles);
   print_rows(out, result.rows, verdict.segments);
   if (!result.missing.empty()) out.field("missing", comma_list(result.missing));
   if (verdict.audits) {
@@ -328,11 +328,13 @@ struct Respond {
     command.choice("--device", {"cpu", "cuda"}, device, "device to compute on");
     command.option("--program", "FILE", options.program, "the step program, if it is not next to the task");
     command.isa(options.isa);
-    expected.declare(command, {"accepted", "refuted", "waiting"});
+    expected.declare(command, {"accepted", "refuted", "denied", "waiting"});
     command.output(options.output, "VERDICT.json", cli::Need::kRequired,
                    "the verdict, with VERDICT.rows.jsonl next to it");
     command.about(
-        "Exits 0 once an acceptance is logged, 1 once a refutation is, 3 while it waits for others.");
+        "Exits 0 once an acceptance is logged, 1 once a refutation or a denial is, 3 while it waits for "
+        "others "
+        "or a game is to be played.");
   }
 
   Result<cli::Verdict> run(cli::Out& out) const {
@@ -343,6 +345,9 @@ struct Respond {
               cli::Cell(json::Array(result.done.begin(), result.done.end()),
                         result.done.empty() ? "nothing" : fmt::format("{}", fmt::join(result.done, ", "))));
     if (result.outcome) out.field("verdict", manifest::name_of(*result.outcome));
+    if (result.denied > 0) out.field("denied", result.denied);
+    const bool denies = result.denied > 0 && result.outcome == manifest::Outcome::kAccepted;
+    if (result.waits_for.empty() && denies) return expected.judge(out, "denied", cli::Verdict::kRefuted);
     if (result.waits_for.empty()) return exit_code(expected, out, *result.outcome);
     out.field("waits_for", result.waits_for);
     return expected.judge(out, "waiting", cli::Verdict::kInconclusive);
@@ -383,7 +388,7 @@ int main(int argc, char** argv) {
   tool.names(jobs::names_of_trust);
   tool.add<Verify>("", "replay the drawn segments and sign a verdict");
   tool.add<Beacon>("beacon", "commit to a secret before the proof, reveal it afterwards");
-  tool.add<Respond>("respond", "do what a task in a ledger asks of its verifier, up to the verdict");
+  tool.add<Respond>("respond", "do what a task in a ledger asks of its verifier or auditor");
   tools::add_batch(tool);
   tool.add<Merge>("merge", "make one verdict of all shards");
   return tool.run(argc, argv);

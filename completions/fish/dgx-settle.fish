@@ -56,7 +56,7 @@ complete -c dgx-settle -n '__fish_seen_subcommand_from extract' -l output -s o -
 complete -c dgx-settle -n 'not __fish_seen_subcommand_from init make deposit withdraw append fetch extract status balances run round check head prove cosign bounds simulate' -a status -d 'show the state of every task, at the ledger'\''s time'
 complete -c dgx-settle -n '__fish_seen_subcommand_from status' -l task -x -d 'show this task only; its id, at least eight digits of it, or TASK.json'
 complete -c dgx-settle -n 'not __fish_seen_subcommand_from init make deposit withdraw append fetch extract status balances run round check head prove cosign bounds simulate' -a balances -d 'show the balance of every account'
-complete -c dgx-settle -n '__fish_seen_subcommand_from balances' -l task -x -d 'show the accounts of its submitter, solver and verifier; its id, at least eight digits of it, or TASK.json'
+complete -c dgx-settle -n '__fish_seen_subcommand_from balances' -l task -x -d 'show the accounts of its submitter, solver, verifier, auditor and volunteers; its id, at least eight digits of it, or TASK.json'
 complete -c dgx-settle -n 'not __fish_seen_subcommand_from init make deposit withdraw append fetch extract status balances run round check head prove cosign bounds simulate' -a run -d 'record the clock and settle what is due'
 complete -c dgx-settle -n '__fish_seen_subcommand_from run' -l task -x -d 'settle this task only; its id, at least eight digits of it, or TASK.json'
 complete -c dgx-settle -n '__fish_seen_subcommand_from run' -l key -r -F -d 'private key to sign with; else DGX_KEY'

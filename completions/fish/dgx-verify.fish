@@ -44,7 +44,7 @@ complete -c dgx-verify -n '__fish_seen_subcommand_from beacon' -l bond -x -d 'wh
 complete -c dgx-verify -n '__fish_seen_subcommand_from beacon' -l key -r -F -d 'private key to sign with; else DGX_KEY'
 complete -c dgx-verify -n '__fish_seen_subcommand_from beacon' -l passphrase-file -r -F -d 'file whose first line is the key'\''s passphrase'
 complete -c dgx-verify -n '__fish_seen_subcommand_from beacon' -l output -s o -r -F -d 'the commitment, with its secret next to it in COMMIT.secret; or the beacon'
-complete -c dgx-verify -n 'not __fish_seen_subcommand_from beacon respond batch merge' -a respond -d 'do what a task in a ledger asks of its verifier, up to the verdict'
+complete -c dgx-verify -n 'not __fish_seen_subcommand_from beacon respond batch merge' -a respond -d 'do what a task in a ledger asks of its verifier or auditor'
 complete -c dgx-verify -n '__fish_seen_subcommand_from respond' -l commit -r -F -d 'the offer that the solver chose, with its secret next to it'
 complete -c dgx-verify -n '__fish_seen_subcommand_from respond' -l data -r -F -d 'the task'\''s dataset'
 complete -c dgx-verify -n '__fish_seen_subcommand_from respond' -l from -r -F -d 'the opening, from dgx-settle fetch (default: the operator'\''s copy next to the ledger)'

@@ -113,7 +113,7 @@ class Market:
 
     def submit(self, name, seed):
         self.do("dgx-submit", "--data", "data.h5", "--model", "mlp:4-8-3", "--loss", "cross-entropy", "--optimizer", "sgd:lr=0.1,momentum=0.9", "--batch", "8", "--steps", "40",
-                "--checkpoint-every", "4", "--seed", str(seed), "--ledger", "L.jsonl", "--key", "submitter.pem", "-o", f"{name}.json")
+                "--checkpoint-every", "4", "--seed", str(seed), "--price", "1000000000", "--ledger", "L.jsonl", "--key", "submitter.pem", "-o", f"{name}.json")
         return f"{name}.json"
 
     def offer(self, task, name):
@@ -204,6 +204,10 @@ def recheck(market):
     auditors = {name: recomputed(market, name) for name in ("honest", "lazy")}
     told = respond(market, "honest", auditors["honest"], "honest.audit.json", code=3)
     check("commitments" in told["waits_for"], f"the auditor waits: {told}")
+    shutil.copy("honest.audit.commit.json", "lazy.audit.commit.json")
+    refused = respond(market, "lazy", auditors["lazy"], "lazy.audit.json", code=65)
+    check("does not commit to" in str(refused), f"a commitment to another audit: {refused}")
+    os.remove("lazy.audit.commit.json")
     respond(market, "lazy", auditors["lazy"], "lazy.audit.json", code=3)
     check(statements.read("honest.audit.json")[2]["denied"] == [], "the honest verdict is confirmed")
     lazy = statements.read("lazy.audit.json")[2]
@@ -251,8 +255,11 @@ def challenge(market, auditors):
     market.until("audits are shown", lambda: market.state("honest.json") == market.state("lazy.json") == "reveal")
     check("is not the audit" in market.append(other_denial(market), code=65), "another audit than the one committed to")
     respond(market, "honest", auditors["honest"], "honest.audit.json")
-    respond(market, "lazy", auditors["lazy"], "lazy.audit.json")
+    told = respond(market, "lazy", auditors["lazy"], "lazy.audit.json", code=3)
+    check(told["denied"] == 3 and "you to challenge the verdict about segment" in told["waits_for"], f"the auditor is told to challenge: {told}")
     market.append("vic.json", "mal.json")
+    told = respond(market, "lazy", auditors["lazy"], "lazy.audit.json", code=3)
+    check(", by " in told["waits_for"], f"until when: {told}")
     check(market.state("honest.json") == market.state("lazy.json") == "challenge-window", "the challenge windows begin when all are shown")
     who = auditors["lazy"]
     market.do("dgx-bisect", "open", "lazy.json", "lazy.proof.json", "--against", "lazy.verdict.json", "--beacon", "lazy.round.json", "--from", "lazy.opened",
@@ -291,12 +298,14 @@ def end(market, auditors):
     market.do("dgx-referee", "game.jsonl", "--operator", "operator.pub.pem", "--key", "operator.pem", "-o", "ruling.json", "-q", code=1)
     check(market.status("games", "honest.json")["end"] == "stands", "the honest verdict stands")
     after = market.balances()
-    fee = json.loads(base64.b64decode(json.loads(pathlib.Path("honest.json").read_text())["payload"]))["predicate"]["estimate"]["fee"]
+    estimate = json.loads(base64.b64decode(json.loads(pathlib.Path("honest.json").read_text())["payload"]))["predicate"]["estimate"]
+    fee, audit_fee = estimate["fee"], min(estimate["fee"], estimate["tax"] * 1000000 // POLICY["audit_ppm"])
+    check(audit_fee > 0, f"auditors are paid: {estimate}")
     owed = dict.fromkeys(["vic", "mal", *BONDS], 0)
     lazy = market.drawn["lazy"]
     owed[market.drawn["honest"]] += fee + 5000  # and half of the bond of "mal"
-    owed[auditors["honest"]] += fee
-    owed[auditors["lazy"]] += fee + BONDS[lazy] // 2 // 2
+    owed[auditors["honest"]] += audit_fee
+    owed[auditors["lazy"]] += audit_fee + BONDS[lazy] // 2 // 2
     owed[lazy] -= BONDS[lazy]
     owed["mal"] -= 20000  # as a volunteer, and as a challenger
     had = dict.fromkeys(["vic", "mal", *BONDS], 9000000)

@@ -91,7 +91,7 @@ struct StatusCommand {
         rechecks.rows.push_back(
             {record->task.id, who, drawn ? "auditor" : "volunteer", bond,
              time_cell(clock.receipt_time(own != nullptr ? times.reveal_ms : times.commit_ms)),
-             recheck_words(own, own != nullptr ? times.reveal_ms : times.commit_ms, clock.now())});
+             recheck_words(*record, own, own != nullptr ? times.reveal_ms : times.commit_ms, clock.now())});
       };
       if (hit) add(draw->auditor->drawn.verifier, draw->auditor->drawn.bond, true);
       for (const protocol::Recheck& one : record->rechecks) {
@@ -109,12 +109,16 @@ struct StatusCommand {
     return record.audit->auditor ? "yes" : "nobody, or no fee";
   }
 
-  static std::string recheck_words(const protocol::Recheck* own, std::int64_t until, std::int64_t now) {
+  static std::string recheck_words(const protocol::TaskRecord& record, const protocol::Recheck* own,
+                                   std::int64_t until, std::int64_t now) {
     if (own == nullptr) return now <= until ? "awaited" : "silent";
     if (!own->audit) return now <= until ? "committed" : "silent";
     const manifest::Verdict& audit = own->audit->body;
     const std::string outcome(name_of(audit.outcome));
-    return audit.denied.empty() ? outcome : fmt::format("{}, denies {}", outcome, audit.denied.size());
+    if (audit.denied.empty()) return outcome;
+    const bool fell = protocol::has_fallen(record, record.verdict->id, now);
+    return fmt::format("{}, denies {}{}", outcome, audit.denied.size(),
+                       record.settlement || fell ? "" : ", which costs the bond unless the verdict falls");
   }
 
   /// The outcome for the i-th who was drawn, in a word or two.
@@ -175,7 +179,8 @@ struct Balances {
 
   void declare(cli::Command& command) {
     declare_ledger(command, file);
-    declare_task(command, task, "show the accounts of its submitter, solver and verifier");
+    declare_task(command, task,
+                 "show the accounts of its submitter, solver, verifier, auditor and volunteers");
   }
   Result<cli::Verdict> run(cli::Out& out) const {
     DGX_TRY(const auto view, jobs::view_ledger(ledger_of(file, out)));

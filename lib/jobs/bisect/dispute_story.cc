@@ -347,7 +347,8 @@ json::Object concession() { return {{"kind", "concede"}}; }
 void cast_dispute(const Dispute& dispute, Cast& cast) {
   cast.add(dispute.task.key_id, "submitter");
   cast.add(dispute.proof.key_id, "solver");
-  if (dispute.verdict) cast.add(dispute.verdict->key_id, "verifier");
+  if (dispute.verdict)
+    cast.add(dispute.verdict->key_id, dispute.verdict->body.audits ? "auditor" : "verifier");
   cast.add(dispute.challenger(), "challenger");
 }
 

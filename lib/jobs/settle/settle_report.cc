@@ -140,6 +140,11 @@ Result<std::map<std::string, std::int64_t>> accounts_of(const LedgerView& view,
                                            protocol::verifier_at(*record, view.market.clock().now())}) {
     if (who) out[who->hex()] = all[who->hex()];
   }
+  for (const protocol::Recheck& one : record->rechecks) out[one.who.hex()] = all[one.who.hex()];
+  if (record->audit && record->audit->auditor) {
+    const std::string auditor = record->audit->auditor->drawn.verifier.hex();
+    out[auditor] = all[auditor];
+  }
   return out;
 }
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "dgx/jobs/beacon.h"
 #include "dgx/jobs/proof_files.h"
 #include "dgx/jobs/verify.h"
@@ -9,6 +11,7 @@
 #include "settle/read_ledger.h"
 #include "task/file_watch.h"
 #include "task/post.h"
+#include "verify/owed_games.h"
 
 namespace dgx::jobs {
 namespace {
@@ -17,10 +20,42 @@ using manifest::Outcome;
 using manifest::Signed;
 using protocol::TaskRecord;
 
-/// True if an offer may be, or was, drawn to audit somebody else's verdict.
+/// True if a round drew this key to verify.
+bool was_drawn(const TaskRecord& record, const Digest& who) {
+  const auto& drawn = record.round->drawn;
+  return std::any_of(drawn.begin(), drawn.end(),
+                     [&](const protocol::DrawnVerifier& one) { return one.drawn.verifier == who; });
+}
+
+/// True if an offer may be, or was, drawn to audit somebody else's verdict: not that of who was asked for it.
 bool may_audit(const TaskRecord& record, const Signed<manifest::BeaconCommitment>& offer) {
-  return !record.settlement && protocol::is_rechecked(record) && record.verdict->key_id != offer.key_id &&
-         record.offers.contains(offer.id);
+  if (protocol::is_auditor(record, offer.key_id)) return true;
+  if (record.settlement || !protocol::is_rechecked(record) || record.verdict->key_id == offer.key_id)
+    return false;
+  return record.offers.contains(offer.id) && !protocol::staked_offers(record).contains(offer.id);
+}
+
+/// Makes AUDIT.commit.json, which commits to the audit that is there; one from before must commit to it, too.
+Status commit_to_audit(const TaskRecord& record, const RespondOptions& options, const Digest& who,
+                       Clobber clobber) {
+  const std::string path = beside(options.output, ".commit.json");
+  DGX_TRY(const auto audit, manifest::read_statement<manifest::Verdict>(options.output));
+  if (audit.body.audits != record.verdict->id || audit.key_id != who)
+    return malformed(options.output + ": is not this auditor's audit of the verdict in the ledger");
+  DGX_TRY(const crypto::SecretKey key, read_key(options.key));
+  const Digest hidden = manifest::verdict_commitment(audit.id, audit.body.nonce);
+  if (exists(path)) {
+    DGX_TRY(const auto made, manifest::read_statement<manifest::VerdictCommitment>(path));
+    if (made.body.commitment == hidden && made.body.audits == record.verdict->id && made.key_id == who)
+      return {};
+    return malformed(fmt::format("{}: does not commit to {}", path, options.output),
+                     "the ledger has neither of them yet: remove it, and it is made again");
+  }
+  DGX_TRY(const auto commitment, manifest::seal(manifest::VerdictCommitment{record.task.id, record.proof->id,
+                                                                            hidden, record.verdict->id},
+                                                key));
+  DGX_TRY(Output output, claim_beside(path, clobber));
+  return output.write(commitment.envelope + "\n");
 }
 
 /// A verifier's part of one task. step() looks at the task's record in the ledger, does the next thing that
@@ -34,7 +69,11 @@ class Response {
   /// waits for others.
   [[nodiscard]] Result<bool> step(const LedgerView& view, const TaskRecord& record) {
     if (record.verdict && may_audit(record, offer_)) return step_audit(view, record);
-    if (record.verdict) return end(record.verdict->body.outcome);
+    if (record.verdict) {
+      const bool own = record.verdict->key_id == offer_.key_id;
+      result_.outcome = record.verdict->body.outcome;
+      return wait_for(own ? owed_by_verifier(record, offer_.key_id, view.market.clock()) : "");
+    }
     if (record.settlement)
       return Error{ErrorCode::kInconclusive, "the task is settled, and no verdict was given", {}};
     if (!record.solver) return wait_for("a solver to take the task");
@@ -66,15 +105,20 @@ class Response {
     if (!record.offers.contains(offer_.id))
       return Error{ErrorCode::kInconclusive, "others were drawn to verify the proof", {}};
     if (!record.round) return Error{ErrorCode::kInconclusive, "no round came in time: nobody is drawn", {}};
+    if (!was_drawn(record, offer_.key_id))
+      return wait_for(
+          "the verdict of others who were drawn: whoever is drawn to audit it is one of those who "
+          "were not, whose bonds stay locked until then");
     DGX_TRY(Output proof, claim_beside(proof_path(), context_.clobber));
     DGX_CHECK(proof.write(record.proof->envelope + "\n"));
     if (!record.opening) return wait_for("the solver's opening");
     for (const protocol::VerifierTurn& turn : protocol::turns_of(record)) {
-      if (turn.verifier != offer_.key_id) continue;
-      if (now < turn.begins_ms || protocol::verifier_at(record, now) != offer_.key_id) break;
-      if (now > turn.deadline_ms)
+      if (turn.verifier != offer_.key_id || now < turn.begins_ms) continue;
+      if (now > turn.deadline_ms) {
+        const bool last = protocol::verifier_at(record, now) == offer_.key_id;
         return Error{ErrorCode::kInconclusive, "the verdict is late: the ledger takes no acceptance any more",
-                     "a refutation is still heard: dgx-verify --all looks for a fault"};
+                     last ? "a refutation is still heard: dgx-verify --all looks for a fault" : ""};
+      }
       DGX_TRY(const auto round, view.log.statement(*view.log.find(record.round->source.id)));
       return give_verdict(record, round.envelope);
     }
@@ -88,10 +132,14 @@ class Response {
     if (!record.audit && commits) return wait_for("the round of the verdict's slot");
     if (!protocol::is_auditor(record, offer_.key_id)) return end(record.verdict->body.outcome);
     const protocol::Recheck* const own = protocol::recheck_of(record, offer_.key_id);
-    if (own != nullptr && own->audit) return end(own->audit->body.outcome);
+    if (own != nullptr && own->audit) {
+      result_.denied = std::ssize(own->audit->body.denied);
+      result_.outcome = own->audit->body.outcome;
+      return wait_for(owed_by_auditor(record, offer_.key_id, view.market.clock()));
+    }
     if (own == nullptr && commits) {
       if (!exists(options_.output)) DGX_CHECK(audit_now(view, record));
-      DGX_CHECK(commit_to_audit(record));
+      DGX_CHECK(commit_to_audit(record, options_, offer_.key_id, context_.clobber));
       return hand_on(beside(options_.output, ".commit.json"), "committed to the audit");
     }
     if (own != nullptr && commits) return wait_for("the end of the time for commitments");
@@ -108,22 +156,6 @@ class Response {
     DGX_CHECK(audited.write(record.verdict->envelope + "\n"));
     DGX_TRY(const auto round, view.log.statement(*view.log.find(record.round->source.id)));
     return verify_now(record, round.envelope, verdict);
-  }
-
-  Status commit_to_audit(const TaskRecord& record) {
-    const std::string path = beside(options_.output, ".commit.json");
-    if (exists(path)) return {};
-    DGX_TRY(const auto audit, manifest::read_statement<manifest::Verdict>(options_.output));
-    if (audit.body.audits != record.verdict->id || audit.key_id != offer_.key_id)
-      return malformed(options_.output + ": is not this auditor's audit of the verdict in the ledger");
-    DGX_TRY(const crypto::SecretKey key, read_key(options_.key));
-    const Digest hidden = manifest::verdict_commitment(audit.id, audit.body.nonce);
-    DGX_TRY(
-        const auto commitment,
-        manifest::seal(
-            manifest::VerdictCommitment{record.task.id, record.proof->id, hidden, record.verdict->id}, key));
-    DGX_TRY(Output output, claim_beside(path, context_.clobber));
-    return output.write(commitment.envelope + "\n");
   }
 
   bool wait_for(std::string what) {

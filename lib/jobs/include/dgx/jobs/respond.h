@@ -33,8 +33,11 @@ struct RespondOptions {
 /// The progress of a verifier's part of a task.
 struct RespondResult {
   std::vector<std::string> done;  ///< steps of this call, in words: "revealed the beacon", …
-  std::string waits_for;          ///< the step that somebody else owes; empty once the verdict is logged
-  std::optional<manifest::Outcome> outcome;  ///< the verdict's, once it is signed
+  /// The step that somebody else owes, or a game that this verifier or auditor has to play; empty once the
+  /// verdict or audit is logged, and nothing else is owed.
+  std::string waits_for;
+  std::optional<manifest::Outcome> outcome;  ///< the verdict's or audit's, once it is signed
+  std::int64_t denied = 0;                   ///< segments that the audit denies
 };
 
 /// Does what a task in a ledger asks of its verifier, as far as that is possible now: reveals the beacon once
