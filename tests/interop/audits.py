@@ -166,6 +166,10 @@ def lazy_verdict(market, who):
 def verdicts(market):
     """The honest verifier's verdict by dgx-verify respond, and the lazy one's."""
     drawn = {name: market.keys[market.status("drawn", f"{name}.json")["verifier"]] for name in ("honest", "lazy")}
+    task = statements.read("honest.json")[0]
+    asked = {market.keys[row["verifier"]] for row in market.do("dgx-settle", "status", "L.jsonl", "--json")["drawn"] if row["task"] == task}
+    told = respond(market, "honest", (BONDS.keys() - asked).pop(), "nobody.json", code=3)
+    check("bonds stay locked" in told["waits_for"], f"whoever was not drawn is told what the bond waits for: {told}")
     respond(market, "honest", drawn["honest"], "honest.verdict.json")
     lazy_verdict(market, drawn["lazy"])
     market.append("lazy.verdict.json")
