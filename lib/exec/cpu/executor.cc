@@ -9,6 +9,7 @@
 
 #include "cpu/executor_impl.h"
 #include "cpu/inputs.h"
+#include "cpu/memory_limit.h"
 #include "dgx/core/rows.h"
 #include "dgx/kernels/order.h"
 #include "dgx/kernels/philox.h"
@@ -73,14 +74,25 @@ Status ExactExecutor::Impl::add_input(ValueIndex v) {
   }
 }
 
-Status ExactExecutor::Impl::prepare(Entries layout) {
+Status ExactExecutor::Impl::prepare() {
+  DGX_TRY(Plan plan, plan_step(Entries::kPacked));
+  // All must fit before any is allocated.
+  DGX_CHECK(check_memory(exec::planned_bytes(plan, team->size()) + input_bytes(plan)));
+  return take_memory(std::move(plan));
+}
+
+Result<Plan> ExactExecutor::Impl::plan_step(Entries layout) {
   DGX_CHECK(check_float_mode(*team));
   DGX_TRY(order, kernels::DataOrder::create(inputs.seed, samples_of(inputs), inputs.batch));
-  // Checks that all fits before any is allocated.
   std::vector<ValueIndex> keep = inputs.watched;
   if (layout == Entries::kInRows)
     std::ranges::copy(program::state_inputs(*program), std::back_inserter(keep));
-  DGX_TRY(fused, Machine::create(program, Fusion::kFused, team, keep));
+  return make_plan(program, Fusion::kFused, team->size(), keep);
+}
+
+Status ExactExecutor::Impl::take_memory(Plan plan) {
+  auto arena = std::make_shared<Tensor>(DType::kU8, Shape{plan.arena_bytes});
+  fused = std::make_unique<Machine>(std::move(plan), team, std::move(arena));
   for (const ValueIndex v : program->values.indices()) {
     if (program->values[v].kind == Kind::kInput) DGX_CHECK(add_input(v));
   }

@@ -56,7 +56,9 @@ struct ExactExecutor::Impl {
   std::vector<float> watched;
 
   enum class Entries { kPacked, kInRows };  ///< in rows: for others to read, too
-  Status prepare(Entries layout = Entries::kPacked);
+  Status prepare();
+  [[nodiscard]] Result<Plan> plan_step(Entries layout);  ///< takes no memory for numbers
+  Status take_memory(Plan plan);                         ///< checks none
   void take_entries(const State& state);
   void set_entry(std::size_t e, const Tensor& tensor);
   Status add_input(kernels::ValueIndex v);

@@ -41,7 +41,7 @@ void PartsExecutor::Impl::connect(const Part& part, Machine& machine) {
   for (const ValueIndex line : piece.origins.indices()) {
     const PieceLine& origin = piece.origins[line];
     if (piece.program.values[line].kind == Kind::kInput) {
-      connect_input(part, machine, line, origin);
+      connect_input(machine, line, origin);
     } else if (origin.value != kernels::kNoValue && classes.of[origin.value] == SampleClass::kCarried) {
       connect_carried(part, machine, line, origin.value);
     }
@@ -55,8 +55,7 @@ void PartsExecutor::Impl::connect(const Part& part, Machine& machine) {
   }
 }
 
-void PartsExecutor::Impl::connect_input(const Part& /*part*/, Machine& machine, ValueIndex line,
-                                        const PieceLine& origin) {
+void PartsExecutor::Impl::connect_input(Machine& machine, ValueIndex line, const PieceLine& origin) {
   const auto& [v, as] = origin;
   if (as == PieceLine::As::kCarry) return;
   if (as == PieceLine::As::kMade && at(v).source.kind == Source::Kind::kState) {
@@ -161,7 +160,7 @@ Status PartsExecutor::Impl::trace(const std::function<Status(ExactExecutor&)>& t
 
 std::int64_t PartsExecutor::Impl::planned_bytes() const {
   std::int64_t bytes = tail->planned_bytes();
-  for (const auto& [v, fold] : carried) bytes += fold.bytes();
+  for (const auto& [v, fold] : carried) bytes += fold.values() * bytes_of(at(v));
   for (const auto* tensors : {&local, &whole}) {
     for (const auto& [v, tensor] : *tensors) bytes += static_cast<std::int64_t>(tensor.bytes().size());
   }

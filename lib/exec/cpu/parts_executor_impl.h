@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <map>
 #include <memory>
@@ -16,17 +17,18 @@ namespace dgx::exec {
 /// A line of class C: where the last part leaves its value, and what goes on from part to part.
 struct Carried {
   bool is_dot = false;
-  std::int64_t positions = 0;  ///< of the whole fold
+  bool is_read = false;                              ///< by the tail, which has the value
+  std::int64_t positions = 0;                        ///< of the whole fold
+  std::array<bool, kernels::cpu::kDotWords> used{};  ///< of a dot: words that need memory besides `value`
   std::uint8_t* value = nullptr;
   std::array<Tensor, kernels::cpu::kDotWords> words;  ///< of a dot, besides `value`
   std::array<float*, kernels::cpu::kDotWords> places{};
   Tensor other;                    ///< of a chain: acc before or after a part
   std::uint8_t* before = nullptr;  ///< of a chain: acc before the next part
 
-  [[nodiscard]] std::int64_t bytes() const {
-    std::size_t bytes = other.bytes().size();
-    for (const Tensor& word : words) bytes += word.bytes().size();
-    return static_cast<std::int64_t>(bytes);
+  /// Values of the line's size for which there must be memory, besides the tail's.
+  [[nodiscard]] std::int64_t values() const {
+    return (is_read ? 0 : 1) + (is_dot ? std::ranges::count(used, true) : 1);
   }
 };
 
@@ -62,24 +64,29 @@ struct PartsExecutor::Impl {
   std::map<kernels::ValueIndex, Tensor> local;    ///< by input of the step: what the part has of it
   std::map<kernels::ValueIndex, Tensor> whole;    ///< inputs that a body needs whole, schedules, constants
   std::map<kernels::ValueIndex, Carried> carried;
-  std::map<kernels::ValueIndex, std::uint8_t*> given;  ///< memory of the tail's values
+  std::map<kernels::ValueIndex, std::uint8_t*> given;  ///< memory of the tail's values; null until taken
   std::vector<Status> gathered;
   std::unique_ptr<ExactExecutor> at_once;  ///< for traces
   std::int64_t profiled_steps = 0;
   double profiled_seconds = 0;
   bool profiles = false;
 
+  /// Inputs of head and bodies: of each the largest that any of these reads.
+  struct Inputs {
+    std::map<kernels::ValueIndex, const kernels::Primitive*> local, whole;
+  };
+
   Status prepare(std::int64_t count);
-  Status prepare_tail();
-  Status prepare_head();
+  [[nodiscard]] Result<Plan> plan_tail();
+  Status plan_head();
   Status run_head();
-  Status prepare_bodies();
   Status add_body(Part& part);
-  Status add_inputs(const Body& body, bool is_head);
-  void add_carried(kernels::ValueIndex v);
+  Status take_memory(Plan of_tail);
+  Status add_inputs(const Body& body, Inputs& inputs);
+  void plan_carried(kernels::ValueIndex v);
+  void take_carried(kernels::ValueIndex v);
   void connect(const Part& part, Machine& machine);
-  void connect_input(const Part& part, Machine& machine, kernels::ValueIndex line,
-                     const program::PieceLine& origin);
+  void connect_input(Machine& machine, kernels::ValueIndex line, const program::PieceLine& origin);
   void connect_carried(const Part& part, Machine& machine, kernels::ValueIndex line, kernels::ValueIndex v);
   Status prepare_step();
   void gather(const Part& part, const std::vector<std::int64_t>& rows, int member);

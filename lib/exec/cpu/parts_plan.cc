@@ -94,13 +94,14 @@ Status PartsExecutor::Impl::prepare(std::int64_t count) {
   DGX_TRY(order, kernels::DataOrder::create(inputs.seed, samples_of(inputs), inputs.batch));
   for (std::int64_t q = 0; q < count; ++q)
     parts.push_back({{samples * q / count, samples * (q + 1) / count}});
-  DGX_CHECK(prepare_tail());
-  DGX_CHECK(prepare_head());
-  return prepare_bodies();
+  DGX_TRY(Plan of_tail, plan_tail());
+  DGX_CHECK(plan_head());
+  for (Part& part : parts) DGX_CHECK(add_body(part));
+  return take_memory(std::move(of_tail));
 }
 
 /// Plans the head, whose values that bodies read are kept.
-Status PartsExecutor::Impl::prepare_head() {
+Status PartsExecutor::Impl::plan_head() {
   DGX_TRY(head.piece, program::head_program(*program, classes));
   if (head.piece.program.values.empty()) return {};
   std::vector<ValueIndex> keep;
@@ -131,9 +132,9 @@ Status PartsExecutor::Impl::run_head() {
   return {};
 }
 
-/// Makes the tail, which has all entries. What is to be watched after a step, and is made in the body, is
+/// Plans the tail, which has all entries. What is to be watched after a step, and is made in the body, is
 /// given to it, too.
-Status PartsExecutor::Impl::prepare_tail() {
+Result<Plan> PartsExecutor::Impl::plan_tail() {
   DGX_TRY(tail_piece, program::tail_program(*program, classes));
   StepInputs of_tail = inputs;
   of_tail.watched.clear();
@@ -157,27 +158,43 @@ Status PartsExecutor::Impl::prepare_tail() {
   tail->team = std::make_shared<ThreadTeam>(std::max(threads, 1));
   tail->gathered.resize(static_cast<std::size_t>(tail->team->size()));
   gathered.resize(tail->gathered.size());
-  DGX_CHECK(tail->prepare(Step::Entries::kInRows));
-  for (auto& [line, tensor] : tail->given) given[tail_piece.origins[line].value] = tensor.bytes().data();
-  return {};
+  for (const PieceLine& origin : tail_piece.origins) {
+    if (origin.as == PieceLine::As::kWhole) given[origin.value] = nullptr;
+  }
+  return tail->plan_step(Step::Entries::kInRows);
 }
 
-Status PartsExecutor::Impl::prepare_bodies() {
-  for (Part& part : parts) DGX_CHECK(add_body(part));
-  for (const ValueIndex v : program->values.indices()) {
-    if (classes.of[v] == SampleClass::kCarried) add_carried(v);
-  }
-  std::int64_t size = 0, scratch = 0;
+/// Takes the memory of the whole step: state, carries, inputs, and what the plans of all pieces need. All of
+/// it must fit before any is taken.
+Status PartsExecutor::Impl::take_memory(Plan of_tail) {
   std::vector<Body*> all;
   if (!head.piece.program.values.empty()) all.push_back(&head);
   for (Body& body : bodies) all.push_back(&body);
-  for (const Body* const each : all) {
-    const Body& body = *each;
-    DGX_CHECK(add_inputs(body, each == &head));
-    size = std::max(size, body.plan.arena_bytes);
-    scratch += exec::planned_bytes(body.plan, tail->team->size()) - body.plan.arena_bytes;
+  std::int64_t size = 0, bytes = exec::planned_bytes(of_tail, tail->team->size()) + input_bytes(of_tail);
+  Inputs read;
+  for (const Body* const body : all) {
+    DGX_CHECK(add_inputs(*body, read));
+    size = std::max(size, body->plan.arena_bytes);
+    bytes += exec::planned_bytes(body->plan, tail->team->size()) - body->plan.arena_bytes;
   }
-  DGX_CHECK(check_memory(size + scratch + planned_bytes()));
+  for (const auto* inputs_of : {&read.local, &read.whole}) {
+    for (const auto& [v, input] : *inputs_of) bytes += bytes_of(*input);
+  }
+  for (const ValueIndex v : program->values.indices()) {
+    if (classes.of[v] != SampleClass::kCarried) continue;
+    plan_carried(v);
+    bytes += carried.at(v).values() * bytes_of(at(v));
+  }
+  DGX_CHECK(check_memory(size + bytes));
+  DGX_CHECK(tail->take_memory(std::move(of_tail)));
+  for (auto& [line, tensor] : tail->given) given[tail_piece.origins[line].value] = tensor.bytes().data();
+  for (const auto& [v, fold] : carried) take_carried(v);
+  const auto tensor_of = [](const Primitive& input) {
+    return input.source.kind == Source::Kind::kConstant ? constant_tensor(input)
+                                                        : Tensor(input.dtype, input.shape);
+  };
+  for (const auto& [v, input] : read.local) local.emplace(v, tensor_of(*input));
+  for (const auto& [v, input] : read.whole) whole.emplace(v, tensor_of(*input));
   arena = std::make_shared<Tensor>(DType::kU8, Shape{size});
   for (Body* const body : all)
     body->machine = std::make_unique<Machine>(std::move(body->plan), tail->team, arena);
@@ -208,8 +225,8 @@ Status PartsExecutor::Impl::add_body(Part& part) {
   return {};
 }
 
-/// Memory for the inputs that a body has, the most that any has of each.
-Status PartsExecutor::Impl::add_inputs(const Body& body, bool is_head) {
+/// Adds the inputs of a body, or of the head, and opens the fields that it reads.
+Status PartsExecutor::Impl::add_inputs(const Body& body, Inputs& read) {
   for (const ValueIndex line : body.piece.origins.indices()) {
     const auto& [v, as] = body.piece.origins[line];
     const Primitive& input = body.piece.program.values[line];
@@ -219,43 +236,56 @@ Status PartsExecutor::Impl::add_inputs(const Body& body, bool is_head) {
       DGX_TRY(const RowView data, batch_field(at(v), inputs));
       fields.emplace(v, data);
     }
-    const bool cut = !is_head && as == PieceLine::As::kMade && classes.of[v] == SampleClass::kSharded;
-    Tensor& memory = (cut ? local : whole)[v];
-    if (static_cast<std::int64_t>(memory.bytes().size()) < bytes_of(input))
-      memory = input.source.kind == Source::Kind::kConstant ? constant_tensor(input)
-                                                            : Tensor(input.dtype, input.shape);
+    const bool is_cut =
+        &body != &head && as == PieceLine::As::kMade && classes.of[v] == SampleClass::kSharded;
+    const Primitive*& largest = (is_cut ? read.local : read.whole)[v];
+    if (largest == nullptr || bytes_of(*largest) < bytes_of(input)) largest = &input;
   }
   return {};
 }
 
-void PartsExecutor::Impl::add_carried(ValueIndex v) {
+/// Finds what must be carried of the line.
+void PartsExecutor::Impl::plan_carried(ValueIndex v) {
   const Primitive& line = at(v);
   Carried& fold = carried[v];
   fold.is_dot = line.kind == Kind::kDot;
+  fold.is_read = given.contains(v);
   fold.positions = positions_of(line);
-  auto found = given.find(v);
-  if (found == given.end()) {  // nothing reads it
+  if (!fold.is_dot) return;
+  std::vector<std::int64_t> bounds{0};
+  for (const Part& part : parts) bounds.push_back(fold.positions / classes.slices * part.slices.end);
+  const auto used = kernels::cpu::words_used(bounds);
+  const DotWord total = kernels::cpu::place_of(DotWord::kTotal, fold.positions);
+  for (const DotWord word : {DotWord::kBlock, DotWord::kGroup, DotWord::kTotal}) {
+    const DotWord place = kernels::cpu::place_of(word, fold.positions);
+    const auto at_place = static_cast<std::size_t>(place);
+    if (place != total && used[at_place]) fold.used[at_place] = true;
+  }
+}
+
+/// Takes its memory. The total of a dot is its value.
+void PartsExecutor::Impl::take_carried(ValueIndex v) {
+  const Primitive& line = at(v);
+  Carried& fold = carried.at(v);
+  if (fold.is_read) {
+    fold.value = given.at(v);
+  } else {
     fold.words.back() = Tensor(line.dtype, line.shape);
     fold.value = fold.words.back().bytes().data();
-  } else {
-    fold.value = found->second;
   }
   if (!fold.is_dot) {
     fold.other = Tensor(line.dtype, line.shape);
     return;
   }
-  std::vector<std::int64_t> bounds{0};
-  for (const Part& part : parts) bounds.push_back(fold.positions / classes.slices * part.slices.end);
-  const auto used = kernels::cpu::words_used(bounds);
-  const auto total = static_cast<std::size_t>(kernels::cpu::place_of(DotWord::kTotal, fold.positions));
+  const DotWord total = kernels::cpu::place_of(DotWord::kTotal, fold.positions);
   for (std::size_t w = 0; w < kDotWords; ++w) {
-    const auto place =
-        static_cast<std::size_t>(kernels::cpu::place_of(static_cast<DotWord>(w), fold.positions));
+    const DotWord place = kernels::cpu::place_of(static_cast<DotWord>(w), fold.positions);
+    Tensor& word = fold.words[static_cast<std::size_t>(place)];
     if (place == total) {
       fold.places[w] = reinterpret_cast<float*>(fold.value);
-    } else if (used[place]) {
-      if (fold.words[place].bytes().empty()) fold.words[place] = Tensor(line.dtype, line.shape);
-      fold.places[w] = fold.words[place].as<float>().data();
+    } else if (fold.used[static_cast<std::size_t>(place)]) {
+      if (word.bytes().empty()) word = Tensor(line.dtype, line.shape);
+      fold.places[w] = word.as<float>().data();
     }
   }
 }

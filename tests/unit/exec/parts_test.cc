@@ -1,6 +1,10 @@
 #include "dgx/exec/parts_executor.h"
 
+#include <fmt/format.h>
+#include <sys/resource.h>
+
 #include <catch2/catch.hpp>
+#include <cstdlib>
 
 #include "dgx/core/files.h"
 #include "dgx/program/check.h"
@@ -216,6 +220,64 @@ TEST_CASE("a step that would not be finite is refused with the same words") {
   REQUIRE(!found.ok());
   CHECK(found.error().message == expected.error().message);
   CHECK(found.error().code == expected.error().code);
+}
+
+/// A step with these lines behind its inputs (0: loss, 1: step, 2: batch x of `samples`, 3: the constant 1).
+/// The last becomes the loss. Each has # for its number.
+Stored step_with(const std::string& samples, const std::vector<std::string>& lines) {
+  const std::size_t loss = 3 + lines.size();
+  const std::vector<std::string> inputs{
+      fmt::format(R"({{"k":"input","next":{},"s":[],"src":"state loss","t":"f32","v":#}})", loss),
+      fmt::format(R"({{"k":"input","next":{},"s":[],"src":"state step","t":"i64","v":#}})", loss + 1),
+      fmt::format(R"({{"k":"input","s":{},"src":"batch x","t":"f32","v":#}})", samples),
+      R"({"k":"input","of":["0x1p0"],"s":[1],"src":"constant","t":"f32","v":#})"};
+  const std::vector<std::string> ends{R"({"do":["add x0 1"],"k":"map","s":[],"t":"i64","v":#,"x":["1[]"]})"};
+  std::string text;
+  int number = 0;
+  for (const auto* some : {&inputs, &lines, &ends}) {
+    for (std::string line : *some) {
+      line.replace(line.find('#'), 1, std::to_string(number++));
+      text += line + "\n";
+    }
+  }
+  return Stored{Result<std::string>(text)};
+}
+
+/// Megabytes of memory that this process may have, as long as this lives.
+class MemoryLimit {
+ public:
+  explicit MemoryLimit(int megabytes) {
+    ::setenv("SLURM_MEM_PER_NODE", std::to_string(megabytes).c_str(), 1);
+  }
+  ~MemoryLimit() { ::unsetenv("SLURM_MEM_PER_NODE"); }
+  MemoryLimit(const MemoryLimit&) = delete;
+  MemoryLimit& operator=(const MemoryLimit&) = delete;
+};
+
+std::int64_t most_kilobytes() {
+  rusage usage{};
+  REQUIRE(::getrusage(RUSAGE_SELF, &usage) == 0);
+  return usage.ru_maxrss;
+}
+
+TEST_CASE("state and carries of parts are counted before any is taken") {
+  // Three dots, 120 MB each, as much again for a word of each (600 positions end within a group), and for a
+  // fold of the tail.
+  std::vector<std::string> lines{R"({"do":["neg x0"],"k":"map","s":[600],"t":"f32","v":#,"x":["2[i0]"]})"};
+  for (int n = 0; n < 3; ++n)
+    lines.push_back(fmt::format(
+        R"({{"f":[600],"g":"{}","k":"dot","s":[30000000],"t":"f32","v":#,"x":["4[k0]","3[0]"]}})", n));
+  lines.emplace_back(
+      R"({"do":["add x0 x1","add t0 x2"],"f":[30000000],"k":"sum","s":[],"t":"f32","v":#,"x":["5[k0]","6[k0]","7[k0]"]})");
+  const Stored stored = step_with("[600]", lines);
+  const MemoryLimit limit(500);
+  const std::int64_t before = most_kilobytes();
+  const auto executor = PartsExecutor::create(stored.program, stored.inputs(), 1, 7);
+  REQUIRE(!executor.ok());
+  CHECK(executor.error().code == ErrorCode::kUsage);
+  CHECK_THAT(executor.error().message, Catch::Matches("a step needs 84[0-9]{7} bytes of memory, this process "
+                                                      "may have 524288000"));
+  CHECK(most_kilobytes() - before < 100'000);
 }
 
 TEST_CASE("parts that cannot be are refused by name") {
