@@ -34,7 +34,6 @@ struct Carried {
 
 /// A local program, which several parts may share, and the machine that runs it.
 struct Body {
-  std::string text;
   program::Piece piece;
   Plan plan;  ///< until the machine has it
   std::unique_ptr<Machine> machine;
@@ -58,6 +57,7 @@ struct PartsExecutor::Impl {
   std::vector<Part> parts;
   Body head;  ///< without a machine if the bodies gather nothing
   std::vector<Body> bodies;
+  std::int64_t code_bytes = 0;    ///< what the plans and texts of all pieces take, at most
   std::shared_ptr<Tensor> arena;  ///< of all bodies, which run one after another
   std::optional<kernels::DataOrder> order;
   std::map<kernels::ValueIndex, RowView> fields;  ///< batch inputs that bodies read
@@ -80,7 +80,8 @@ struct PartsExecutor::Impl {
   [[nodiscard]] Result<Plan> plan_tail();
   Status plan_head();
   Status run_head();
-  Status add_body(Part& part);
+  Status find_bodies();
+  Status add_body(const Part& part);
   Status take_memory(Plan of_tail);
   Status add_inputs(const Body& body, Inputs& inputs);
   void plan_carried(kernels::ValueIndex v);

@@ -77,6 +77,18 @@ program::Piece with_products(const program::Piece& piece, const program::Classes
   return out;
 }
 
+/// Lines of all different local programs of a step. Three are always allowed: the first part's, and those of
+/// the others, which have two sizes.
+constexpr std::int64_t kMaxLinesOfBodies = 262'144;
+
+/// The bytes that a piece, its plan and its machine take besides what planned_bytes() counts: between 0.6 and
+/// all of these were measured, for lines of 90 to 970 characters.
+std::int64_t bytes_of_code(const program::Program& program) {
+  constexpr std::int64_t kOfLine = 4096, kOfCharacter = 64;
+  const auto text = static_cast<std::int64_t>(program::print_program(program).size());
+  return static_cast<std::int64_t>(program.values.size()) * kOfLine + text * kOfCharacter;
+}
+
 std::int64_t positions_of(const Primitive& line) {
   std::int64_t positions = 1;
   for (const std::int64_t extent : line.fold) positions *= extent;
@@ -94,9 +106,12 @@ Status PartsExecutor::Impl::prepare(std::int64_t count) {
   DGX_TRY(order, kernels::DataOrder::create(inputs.seed, samples_of(inputs), inputs.batch));
   for (std::int64_t q = 0; q < count; ++q)
     parts.push_back({{samples * q / count, samples * (q + 1) / count}});
+  DGX_CHECK(find_bodies());
   DGX_TRY(Plan of_tail, plan_tail());
   DGX_CHECK(plan_head());
-  for (Part& part : parts) DGX_CHECK(add_body(part));
+  for (const Part& part : parts) {
+    if (part.body == bodies.size()) DGX_CHECK(add_body(part));
+  }
   return take_memory(std::move(of_tail));
 }
 
@@ -170,7 +185,8 @@ Status PartsExecutor::Impl::take_memory(Plan of_tail) {
   std::vector<Body*> all;
   if (!head.piece.program.values.empty()) all.push_back(&head);
   for (Body& body : bodies) all.push_back(&body);
-  std::int64_t size = 0, bytes = exec::planned_bytes(of_tail, tail->team->size()) + input_bytes(of_tail);
+  std::int64_t size = 0, bytes = code_bytes;
+  bytes += exec::planned_bytes(of_tail, tail->team->size()) + input_bytes(of_tail);
   Inputs read;
   for (const Body* const body : all) {
     DGX_CHECK(add_inputs(*body, read));
@@ -201,14 +217,59 @@ Status PartsExecutor::Impl::take_memory(Plan of_tail) {
   return {};
 }
 
-/// Finds or plans the part's body: the values that the tail reads are kept, and dots of class C resumed.
-Status PartsExecutor::Impl::add_body(Part& part) {
+/// Numbers the different local programs, of which parts of equal size may share one, and counts what these
+/// take before any is planned.
+///
+/// A local program has its place, if not 0, in constants that grow with it: if two places give one text, all
+/// do (pieces of equal size). So three texts are enough to know which are equal.
+Status PartsExecutor::Impl::find_bodies() {
+  const auto size = [](const Part& part) { return part.slices.end - part.slices.begin; };
+  const auto another = [&](std::size_t than) {
+    const auto fits = [&](const Part& part) { return size(part) == size(parts[than]); };
+    return std::find_if(parts.begin() + static_cast<std::ptrdiff_t>(than) + 1, parts.end(), fits);
+  };
+  const auto text_of = [&](const Part& part) -> Result<std::string> {
+    DGX_TRY(const program::Piece local, program::local_program(*program, classes, part.slices));
+    return program::print_program(local.program);
+  };
+  bool one_for_all_places = false, first_too = false;
+  for (std::size_t n = 1; n < parts.size() && !one_for_all_places; ++n) {
+    const auto second = another(n);
+    if (second == parts.end()) continue;
+    DGX_TRY(const std::string one, text_of(parts[n]));
+    DGX_TRY(const std::string two, text_of(*second));
+    if (one != two) break;
+    one_for_all_places = true;
+  }
+  if (const auto second = another(0); one_for_all_places && second != parts.end()) {
+    DGX_TRY(const std::string one, text_of(parts.front()));
+    DGX_TRY(const std::string two, text_of(*second));
+    first_too = one == two;
+  }
+  std::map<std::pair<std::int64_t, std::int64_t>, std::size_t> numbers;  // by size and place
+  for (Part& part : parts) {
+    const std::int64_t place = part.slices.begin;
+    const bool is_shared = one_for_all_places && (place > 0 || first_too);
+    part.body = numbers.try_emplace({size(part), is_shared ? -1 : place}, numbers.size()).first->second;
+  }
+  DGX_TRY(const program::Piece last, program::local_program(*program, classes, parts.back().slices));
+  const program::Piece piece = with_products(last, classes);
+  const auto count = static_cast<std::int64_t>(numbers.size());
+  const auto lines = static_cast<std::int64_t>(piece.program.values.size());
+  if (count > std::max(kMaxLinesOfBodies / lines, std::int64_t{3}))
+    return usage_error(
+        fmt::format("{} parts have {} different local programs of {} lines, in all more than {}",
+                    parts.size(), count, lines, kMaxLinesOfBodies),
+        "use fewer parts");
+  // Head and tail have no line twice.
+  code_bytes = count * bytes_of_code(piece.program) + bytes_of_code(*program);
+  return check_memory(code_bytes);
+}
+
+/// Plans the part's body: the values that the tail reads are kept, and dots of class C resumed.
+Status PartsExecutor::Impl::add_body(const Part& part) {
   DGX_TRY(const program::Piece local, program::local_program(*program, classes, part.slices));
   program::Piece piece = with_products(local, classes);
-  std::string text = program::print_program(local.program);
-  const auto same = std::ranges::find(bodies, text, &Body::text);
-  part.body = static_cast<std::size_t>(same - bodies.begin());
-  if (same != bodies.end()) return {};
   std::vector<ValueIndex> keep, resumed;
   for (const ValueIndex line : piece.origins.indices()) {
     const auto& [v, as] = piece.origins[line];
@@ -221,7 +282,7 @@ Status PartsExecutor::Impl::add_body(Part& part) {
   }
   DGX_TRY(Plan plan, make_plan(std::make_shared<program::Program>(piece.program), Fusion::kFused,
                                tail->team->size(), keep, resumed));
-  bodies.push_back({std::move(text), std::move(piece), std::move(plan), nullptr});
+  bodies.push_back({std::move(piece), std::move(plan), nullptr});
   return {};
 }
 

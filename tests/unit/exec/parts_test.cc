@@ -280,6 +280,43 @@ TEST_CASE("state and carries of parts are counted before any is taken") {
   CHECK(most_kilobytes() - before < 100'000);
 }
 
+/// Lines that are different in every part, as they read the number of their sample.
+Stored numbered(int samples, int lines) {
+  std::vector<std::string> all;
+  for (int n = 0; n < lines; ++n)
+    all.push_back(
+        fmt::format(R"({{"do":["f32 i0","add t0 x0"],"k":"map","s":[{}],"t":"f32","v":#,"x":["{}[i0]"]}})",
+                    samples, n == 0 ? 2 : 3 + n));
+  all.push_back(
+      fmt::format(R"({{"f":[{}],"k":"sum","s":[],"t":"f32","v":#,"x":["{}[k0]"]}})", samples, 3 + lines));
+  return step_with(fmt::format("[{}]", samples), all);
+}
+
+TEST_CASE("plans of parts that differ are counted before they are made, and bounded") {
+  const Stored few = numbered(12, 5);
+  const auto whole = ExactExecutor::create(few.program, few.inputs(), 1).value();
+  require_same(states_of(*in_parts(few, 2, 5), few.state, 2), states_of(*whole, few.state, 2));
+
+  const Stored stored = numbered(200, 500);
+  const std::int64_t before = most_kilobytes();
+  {
+    const MemoryLimit limit(400);
+    CHECK(PartsExecutor::create(stored.program, stored.inputs(), 1, 20).ok());
+    const auto refused = PartsExecutor::create(stored.program, stored.inputs(), 1, 200);
+    REQUIRE(!refused.ok());
+    CHECK(refused.error().code == ErrorCode::kUsage);
+    CHECK_THAT(refused.error().message,
+               Catch::Matches("a step needs [0-9]{10} bytes of memory, this process may have 419430400"));
+    CHECK(most_kilobytes() - before < 300'000);
+  }
+  const Stored longer = numbered(200, 2000);
+  const auto refused = PartsExecutor::create(longer.program, longer.inputs(), 1, 200);
+  REQUIRE(!refused.ok());
+  CHECK(refused.error().code == ErrorCode::kUsage);
+  CHECK(refused.error().message ==
+        "200 parts have 200 different local programs of 2001 lines, in all more than 262144");
+}
+
 TEST_CASE("parts that cannot be are refused by name") {
   const Stored stored("placement/regression"), normed("placement/normed"), residual("placement/resnet20");
   const auto refused = [](const Stored& of, std::int64_t parts) {

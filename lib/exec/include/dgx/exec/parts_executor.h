@@ -15,7 +15,9 @@ namespace dgx::exec {
 class PartsExecutor final : public StepExecutor {
  public:
   /// kUsage: `parts` is below 1 or above the batch's samples, or a line of the body needs a value of all of
-  /// them (its number is in the message), or the memory is not there; kMalformed: the program reads no batch,
+  /// them (its number is in the message), or the parts differ so that there would be too many programs, or the
+  /// memory is not there, that of plans included (nothing has been allocated but some of the plans);
+  /// kMalformed: the program reads no batch,
   /// a part's line would exceed a cap; else as ExactExecutor::create().
   [[nodiscard]] static Result<std::unique_ptr<PartsExecutor>> create(
       std::shared_ptr<const program::Program> program, const StepInputs& inputs, int threads,
@@ -32,6 +34,7 @@ class PartsExecutor final : public StepExecutor {
   [[nodiscard]] Status trace(const program::ValueVisitor& visit) override;
   [[nodiscard]] Status trace(const Fault& fault, const program::ValueVisitor& visit) override;
   [[nodiscard]] std::span<const float> watched() const override;
+  /// Without the plans.
   [[nodiscard]] std::int64_t planned_bytes() const override;
   /// The plans of all different local programs, and the tail's.
   [[nodiscard]] std::string explain() const override;
