@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <map>
 
 #include "dgx/core/json_output.h"
@@ -21,6 +20,7 @@
 #include "inspect/describe.h"
 #include "settle/read_ledger.h"
 #include "train/log_rows.h"
+#include "train/resume_point.h"
 
 namespace dgx::jobs {
 namespace {
@@ -402,15 +402,16 @@ Result<Description> describe_log(const std::string& path, const std::string& tex
   return out;
 }
 
-/// The losses since the last checkpoint of a run that was interrupted: binary32, one a step.
+/// The losses since the last checkpoint of a run that was interrupted.
 Result<Description> describe_losses(const std::string& path, const std::string& bytes) {
-  if (bytes.size() % sizeof(float) != 0) return malformed(path + ": not a whole number of binary32 numbers");
-  const auto count = static_cast<std::int64_t>(bytes.size() / sizeof(float));
-  Description out{"losses", {{"count", json::integer_in_output(count)}}, {}, {}};
-  if (count == 0) return out;
-  float last = 0;
-  std::memcpy(&last, bytes.data() + bytes.size() - sizeof(float), sizeof(float));
-  out.fields.push_back({"last", last});
+  const auto found = parse_resume_losses(bytes);
+  if (!found.ok()) return malformed(path + ": " + found.error().message);
+  Description out{
+      "losses",
+      {{"state", found->states[0].hex()}, {"count", json::integer_in_output(std::ssize(found->losses))}},
+      {},
+      {}};
+  if (!found->losses.empty()) out.fields.push_back({"last", found->losses.back()});
   return out;
 }
 

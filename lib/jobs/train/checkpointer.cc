@@ -10,8 +10,8 @@
 
 namespace dgx::jobs {
 
-Checkpointer::Checkpointer(bundle::RunWriter& run, ResumePoint point)
-    : run_(run), point_(std::move(point)), thread_([this] { serve(); }) {}
+Checkpointer::Checkpointer(bundle::RunWriter& run, ResumePoint& point)
+    : run_(run), point_(point), thread_([this] { serve(); }) {}
 
 Checkpointer::~Checkpointer() {
   {
@@ -42,7 +42,7 @@ void Checkpointer::serve() {
 Status Checkpointer::write(const Work& work) {
   DGX_TRY(const State state, work.state());
   if (work.kind == Kind::kResumePoint)
-    return point_.write(state, run_.constants(), work.losses, {.threads = 1});
+    return point_.write(state, run_.index(), run_.constants(), work.losses, {.threads = 1});
   DGX_TRY(const auto digests, bundle::digests_of(state, run_.constants(), 1));
   DGX_CHECK(run_.append(state, digests, work.losses));
   point_.remove();

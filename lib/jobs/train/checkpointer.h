@@ -20,7 +20,8 @@ namespace dgx::jobs {
 /// all that the next call would have of the segment.
 class Checkpointer {
  public:
-  Checkpointer(bundle::RunWriter& run, ResumePoint point);
+  /// Both must outlive it.
+  Checkpointer(bundle::RunWriter& run, ResumePoint& point);
   ~Checkpointer();
   Checkpointer(const Checkpointer&) = delete;
   Checkpointer& operator=(const Checkpointer&) = delete;
@@ -48,7 +49,7 @@ class Checkpointer {
   [[nodiscard]] Status wait(std::unique_lock<std::mutex>& lock);
 
   bundle::RunWriter& run_;
-  ResumePoint point_;
+  ResumePoint& point_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::optional<Work> work_;

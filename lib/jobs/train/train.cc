@@ -60,7 +60,7 @@ Status write_resume_point(Training& t) {
 
 /// Replaces the state that the segment starts from, and the losses, by the resume point, if there is one.
 void take_up(Training& t, const protocol::Segment& segment, State& state) {
-  auto found = t.resume_point.read(segment, t.run.constants());
+  auto found = t.resume_point.read(segment, t.run.index(), t.context.progress);
   if (!found) return;
   state = std::move(found->state);
   t.losses = std::move(found->losses);
