@@ -130,11 +130,15 @@ Result<std::int64_t> batch_samples(const Program& program) {
     const Primitive& line = program.values[v];
     if (line.kind != Kind::kInput || line.source.kind != Source::Kind::kBatch) continue;
     if (line.shape.empty() || line.shape[0] != samples.value_or(line.shape[0]))
-      return malformed(fmt::format("line {}: s: the batch of '{}' is {}, another one has {} samples", v,
-                                   line.source.name, to_string(line.shape), samples.value_or(0)));
+      return usage_error(
+          fmt::format(
+              "line {} of the program cannot be cut: the batch of '{}' is {}, another one has {} samples", v,
+              line.source.name, to_string(line.shape), samples.value_or(0)),
+          "train and verify without --parts");
     samples = line.shape[0];
   }
-  if (!samples) return malformed("program: reads no batch that could be cut");
+  if (!samples)
+    return usage_error("program: reads no batch that could be cut", "train and verify without --parts");
   return *samples;
 }
 

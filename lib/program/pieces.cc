@@ -20,22 +20,28 @@ using kernels::ValueIndex;
 
 namespace {
 
+constexpr const char* kWithoutParts = "train and verify without --parts";
+
 /// A piece while its lines are appended.
 class PieceWriter {
  public:
   explicit PieceWriter(std::size_t lines) : made_(lines, kNoValue), whole_(lines, kNoValue) {}
 
-  /// kMalformed if the line exceeds a cap that its text has.
+  /// kUsage if the line exceeds a cap that its text has, or the piece has too many.
   Status append(Primitive line, const PieceLine& origin) {
     const ValueIndex at = piece_.program.values.next();
-    if (piece_.program.values.size() == kMaxLines || line.steps.size() > kMaxSteps ||
-        line.when.size() > kMaxSteps || line.accesses.size() > kMaxAccesses ||
-        print_line(line, at).size() > kMaxLineBytes) {
-      return malformed(
-          fmt::format("line {}: cannot be cut, since a part's line would exceed {} bytes, or {} "
-                      "steps or accesses",
-                      origin.value, kMaxLineBytes, kMaxSteps, kMaxLines));
-    }
+    const auto refused = [&](const std::string& why) {
+      return usage_error(fmt::format("line {} of the program cannot be cut, since {}", origin.value, why),
+                         kWithoutParts);
+    };
+    if (piece_.program.values.size() == kMaxLines)
+      return refused(fmt::format("the part has {} lines before it, the most that it may have", kMaxLines));
+    if (line.steps.size() > kMaxSteps || line.when.size() > kMaxSteps)
+      return refused(fmt::format("it would have more than {} steps in a part", kMaxSteps));
+    if (line.accesses.size() > kMaxAccesses)
+      return refused(fmt::format("it would have more than {} accesses in a part", kMaxAccesses));
+    if (print_line(line, at).size() > kMaxLineBytes)
+      return refused(fmt::format("it would have more than {} bytes in a part", kMaxLineBytes));
     piece_.program.values.push_back(std::move(line));
     piece_.origins.push_back(origin);
     if (origin.as == PieceLine::As::kMade) made_[origin.value] = at;
@@ -158,7 +164,7 @@ Result<Piece> local_program(const Program& program, const Classes& classes, Slic
   if (part.begin < 0 || part.begin >= part.end || part.end > classes.slices)
     return internal_error(fmt::format("no slices {} to {} in {}", part.begin, part.end, classes.slices));
   if (std::ranges::find(classes.body, true) == classes.body.end())
-    return malformed("program: no line can be cut");
+    return usage_error("program: no line can be cut, since none works sample by sample", kWithoutParts);
   const Cut cut{part.begin, part.end - part.begin, classes.slices};
   const Reads reads = reads_of_body(program, classes);
   PieceWriter lines(program.values.size());

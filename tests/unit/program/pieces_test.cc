@@ -6,6 +6,7 @@
 #include <catch2/catch.hpp>
 
 #include "dgx/program/check.h"
+#include "dgx/program/line.h"
 #include "in_parts.h"
 #include "json_vectors.h"
 
@@ -171,14 +172,17 @@ TEST_CASE("only slices that divide the batch cut it") {
   const Program without = parsed(R"({"k":"input","next":0,"s":[],"src":"state loss","t":"f32","v":0})"
                                  "\n");
   CHECK_THAT(classify(without, 1).error().message, Catch::Contains("reads no batch"));
+  CHECK(classify(without, 1).error().code == ErrorCode::kUsage);
   const Program differing = step_with(R"({"k":"input","s":[5],"src":"batch y","t":"i64","v":4})");
-  CHECK_THAT(classify(differing, 1).error().message, Catch::Contains("line 4"));
+  CHECK_THAT(classify(differing, 1).error().message, Catch::Contains("line 4 of the program"));
+  CHECK(classify(differing, 1).error().code == ErrorCode::kUsage);
 }
 
 TEST_CASE("what cannot be cut is refused by its line") {
   const Program whole = step_with(R"({"f":[4],"k":"max","s":[6],"t":"f32","v":4,"x":["2[k0,i0]"]})");
   const Classes classes = classed(whole, 4);
   CHECK_THAT(local_program(whole, classes, {0, 4}).error().message, Catch::Contains("no line can be cut"));
+  CHECK(local_program(whole, classes, {0, 4}).error().code == ErrorCode::kUsage);
   CHECK(tail_program(whole, classes).ok());
 
   std::string steps = R"("f32 i0")";
@@ -190,9 +194,26 @@ TEST_CASE("what cannot be cut is refused by its line") {
   CHECK(local_program(long_list, found, {0, 1}).ok());
   const auto refused = local_program(long_list, found, {1, 2});
   REQUIRE(!refused.ok());
-  CHECK_THAT(refused.error().message, Catch::Contains("line 4"));
+  CHECK(refused.error().message ==
+        "line 4 of the program cannot be cut, since it would have more than 64 steps in a part");
+  CHECK(refused.error().code == ErrorCode::kUsage);
   for (const SliceRange part : {SliceRange{-1, 2}, {2, 2}, {3, 5}})
     CHECK(local_program(long_list, found, part).error().code == ErrorCode::kInternal);
+}
+
+TEST_CASE("a part of too many lines is refused by their number") {
+  // Each dot has its carry before it.
+  Program program = step_with(R"({"do":["neg x0"],"k":"map","s":[4,6],"t":"f32","v":4,"x":["2[i0,i1]"]})");
+  const auto dot =
+      parse_line(R"({"f":[4],"k":"dot","s":[],"t":"f32","v":5,"x":["4[k0,0]","4[k0,1]"]})", ValueIndex{5});
+  REQUIRE(dot.ok());
+  while (program.values.size() < 40'000) program.values.push_back(*dot);
+  const auto refused = local_program(program, classed(program, 4), {0, 2});
+  REQUIRE(!refused.ok());
+  CHECK(refused.error().code == ErrorCode::kUsage);
+  CHECK_THAT(refused.error().message,
+             Catch::Matches("line 3277[0-9] of the program cannot be cut, since the "
+                            "part has 65536 lines before it, the most that it may have"));
 }
 
 TEST_CASE("only pieces have values of another program, and need no step") {

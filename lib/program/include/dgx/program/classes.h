@@ -39,8 +39,8 @@ struct Classes {
   [[nodiscard]] std::optional<Gather> first_in_body() const;
 };
 
-/// The samples of the program's batch: the first dimension of its `batch` inputs. kMalformed if it has none,
-/// or they differ, naming the line.
+/// The samples of the program's batch: the first dimension of its `batch` inputs. kUsage if it has none, or
+/// they differ, naming the line.
 [[nodiscard]] Result<std::int64_t> batch_samples(const Program& program);
 
 /// Classes the lines of a checked program, whose batch is to be cut into `slices` equal slices. kUsage if

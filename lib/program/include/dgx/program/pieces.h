@@ -39,12 +39,12 @@ struct Piece {
 /// positions alone: whoever runs the piece must go on with its running state (kernels/dot_state.h), of which
 /// the text says no more.
 ///
-/// kMalformed, naming the step program's line, if a line would exceed the caps of dgx-program(5), or the body
-/// has none; kInternal unless the part is one of classes.slices.
+/// kUsage, naming the step program's line and the cap, if a line or the piece would exceed one of
+/// dgx-program(5), or if the body has no line; kInternal unless the part is one of classes.slices.
 [[nodiscard]] Result<Piece> local_program(const Program& program, const Classes& classes, SliceRange part);
 
 /// The tail: what is done once when all parts are. Its state inputs have a `next` as the program's. Errors as
-/// local_program(); kMalformed, too, if it would have no line, as no step program's has.
+/// local_program(); kMalformed if it would have no line, as no step program's has.
 [[nodiscard]] Result<Piece> tail_program(const Program& program, const Classes& classes);
 
 /// The first gather of the body whose value depends on a state input: only parts that are made side by side
