@@ -46,8 +46,21 @@ bool is_product(const Primitive& line, const kernels::ByValue<kernels::ValueType
   return accesses && recognise_matmul(types.next(), *compiled, *accesses);
 }
 
-/// The piece with the operands of those dots of class C gathered that are products only then. Lines that are
-/// none of the step program's have the origin kNoValue.
+/// Elements of the most that an operand may have to be gathered: 1 GiB.
+constexpr std::int64_t kMaxGathered = std::int64_t{1} << 28;
+
+/// True unless an operand has too many elements.
+bool is_small(const GatheredDot& dot) {
+  const auto fits = [](const Primitive& operand) {
+    std::int64_t left = kMaxGathered;
+    for (const std::int64_t extent : operand.shape) left /= extent;
+    return left > 0;
+  };
+  return fits(dot.left) && fits(dot.right);
+}
+
+/// The piece with the operands of those dots of class C gathered that are products only then, if they are not
+/// large: others run element by element. Lines that are none of the step program's have the origin kNoValue.
 program::Piece with_products(const program::Piece& piece, const program::Classes& classes) {
   program::Piece out;
   kernels::ByValue<ValueIndex> number;
@@ -63,7 +76,7 @@ program::Piece with_products(const program::Piece& piece, const program::Classes
     for (kernels::Access& access : line.accesses) access.value = number[access.value];
     const bool resumes = line.kind == Kind::kDot && classes.of[origin.value] == SampleClass::kCarried;
     auto gathered = resumes && !is_product(line, types) ? gather_operands(line, types.next()) : std::nullopt;
-    if (gathered) {
+    if (gathered && is_small(*gathered)) {
       for (Primitive* const operand : {&gathered->left, &gathered->right})
         append(std::move(*operand), {kernels::kNoValue, PieceLine::As::kMade});
       line = std::move(gathered->dot);

@@ -317,6 +317,36 @@ TEST_CASE("plans of parts that differ are counted before they are made, and boun
         "200 parts have 200 different local programs of 2001 lines, in all more than 262144");
 }
 
+TEST_CASE("operands of dots are gathered only if they are small") {
+  // 1,048,576 positions of each sample for each of COUNT elements, by a coordinate that is no matrix's.
+  const auto planned = [](std::int64_t fold, int count) {
+    const Stored stored = step_with(
+        "[3,1]",
+        {R"({"do":["neg x0"],"k":"map","s":[3,1],"t":"f32","v":#,"x":["2[i0,i1]"]})",
+         fmt::format(
+             R"({{"f":[3,{}],"k":"dot","s":[{}],"t":"f32","v":#,"x":["4[k0,(i0+k1)//9007199254740992]?0x0p0","3[0]"]}})",
+             fold, count),
+         R"({"do":["neg x0"],"k":"map","s":[],"t":"f32","v":#,"x":["5[0]"]})"});
+    const auto executor = PartsExecutor::create(stored.program, stored.inputs(), 1, 3);
+    if (!executor.ok()) FAIL(executor.error().message);
+    return (*executor)->planned_bytes();
+  };
+  CHECK(planned(1024, 64) > 1024 * 64 * 4);
+  CHECK(planned(1 << 20, 257) < 10'000'000);
+  CHECK(planned(std::int64_t{1} << 40, 1 << 20) < 100'000'000);
+}
+
+TEST_CASE("steps whose gathered values depend on the schedule are made in parts") {
+  const Stored stored = step_with(
+      "[6,3]", {R"({"k":"input","of":["lr"],"s":[1],"src":"schedule","t":"f32","v":#})",
+                R"({"do":["mul x0 x1"],"k":"map","s":[6,3],"t":"f32","v":#,"x":["2[i0,i1]","4[0]"]})",
+                R"({"do":["mul x0 x0"],"f":[6],"k":"sum","s":[3],"t":"f32","v":#,"x":["5[k0,i0]"]})",
+                R"({"do":["sub x0 x1"],"k":"map","s":[6,3],"t":"f32","v":#,"x":["5[i0,i1]","6[i1]"]})",
+                R"({"do":["mul x0 x0"],"f":[6,3],"k":"sum","s":[],"t":"f32","v":#,"x":["7[k0,k1]"]})"});
+  const auto whole = ExactExecutor::create(stored.program, stored.inputs(), 1).value();
+  require_same(states_of(*in_parts(stored, 2, 4), stored.state, 2), states_of(*whole, stored.state, 2));
+}
+
 TEST_CASE("parts that cannot be are refused by name") {
   const Stored stored("placement/regression"), normed("placement/normed"), residual("placement/resnet20");
   const auto refused = [](const Stored& of, std::int64_t parts) {
