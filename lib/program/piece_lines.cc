@@ -127,6 +127,10 @@ void begin_at(Primitive& chain, ValueIndex carry) {
   Access from{carry, chain.iteration, {}, std::nullopt};
   for (std::size_t n = 0; n < chain.iteration_shape().size(); ++n)
     from.coordinates.push_back({{Term{Term::Symbol::kIndex, static_cast<std::int32_t>(n), 1}}});
+  if (chain.iteration && chain.iteration->empty()) {  // no text can write such a view
+    from.view.reset();
+    from.coordinates.resize(chain.shape.size());
+  }
   const Operand old = *std::exchange(chain.init, std::nullopt);
   const bool replaces =
       old.kind == Operand::Kind::kAccess && !used_accesses(chain)[static_cast<std::size_t>(old.index)];

@@ -245,6 +245,8 @@ def begun(line, carry):
     count = len(line.get("i", line["s"]))
     view = "@" + ".".join(map(str, line["i"])) if "i" in line else ""
     access = f"{carry}{view}[{','.join(f'i{n}' for n in range(count))}]"
+    if line.get("i") == []:
+        access = f"{carry}[{','.join('0' for _ in line['s'])}]"
     init = line.pop("init")
     x = list(line["x"])
     line = dict(line, x=x)

@@ -201,6 +201,22 @@ TEST_CASE("what cannot be cut is refused by its line") {
     CHECK(local_program(long_list, found, part).error().code == ErrorCode::kInternal);
 }
 
+TEST_CASE("a chain whose iteration is written without sizes goes on at its carry") {
+  Program program = step_with(R"({"do":["neg x0"],"k":"map","s":[4,6],"t":"f32","v":4,"x":["2[i0,i1]"]})");
+  const auto chain = parse_line(
+      R"({"do":["add acc x0"],"f":[4,6],"i":[],"init":"0x0p0","k":"chain","s":[1,1],"t":"f32","v":5,"x":["4[k0,k1]"]})",
+      ValueIndex{5});
+  REQUIRE(chain.ok());
+  program.values.push_back(*chain);
+  const Classes classes = classed(program, 4);
+  REQUIRE(classes.of[ValueIndex{5}] == SampleClass::kCarried);
+  const auto piece = local_program(program, classes, {1, 3});
+  REQUIRE(piece.ok());
+  const std::string source = print_program(piece->program);
+  CHECK_THAT(source, Catch::Contains(R"("init":"x1")") && Catch::Contains(R"([k0,k1]","2[0,0]"])"));
+  root_of(piece);
+}
+
 TEST_CASE("a part of too many lines is refused by their number") {
   // Each dot has its carry before it.
   Program program = step_with(R"({"do":["neg x0"],"k":"map","s":[4,6],"t":"f32","v":4,"x":["2[i0,i1]"]})");
