@@ -15,9 +15,9 @@ namespace dgx::exec {
 class PartsExecutor final : public StepExecutor {
  public:
   /// kUsage: `parts` is below 1 or above the batch's samples, or a line of the body needs a value of all of
-  /// them (its number is in the message), or the parts differ so that there would be too many programs, or the
-  /// memory is not there, that of plans included (nothing has been allocated but some of the plans), or the
-  /// program reads no batch, or no line of it can be cut, or a part's would exceed a cap; else as
+  /// them (its number is in the message), or the parts differ so that there would be too many programs, or
+  /// the memory is not there, that of plans included (nothing has been allocated but some of the plans), or
+  /// the program reads no batch, or no line of it can be cut, or a part's would exceed a cap; else as
   /// ExactExecutor::create().
   [[nodiscard]] static Result<std::unique_ptr<PartsExecutor>> create(
       std::shared_ptr<const program::Program> program, const StepInputs& inputs, int threads,
