@@ -162,7 +162,7 @@ struct Train {
     plan.declare(command,
                  "say what is left to be done and at what cost, and run nothing; =slurm: as #SBATCH lines");
     command.option("--profile", "P.json", profile,
-                   "with --plan: a dgx-profile, whose rate gives the seconds; else profile of a native task");
+                   "with --plan: a dgx-profile made on such a machine, which knows its rate");
     command.flag("--profile-ops", options.profile_operations, "print the time and rate of every operation");
     command.option("--drill", "FAULT", options.drill,
                    "a deliberate fault: step=S,op=O,element=E,bit=B | segment=N,lazy");

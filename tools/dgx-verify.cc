@@ -170,7 +170,7 @@ struct Verify {
     plan.declare(command,
                  "say what would be replayed and at what cost, and run nothing; =slurm: as #SBATCH lines");
     command.option("--profile", "P.json", profile,
-                   "with --plan: a dgx-profile, whose rate gives the seconds; else profile of a native task");
+                   "with --plan: a dgx-profile made on such a machine, which knows its rate");
     command.option("--program", "FILE", options.program, "the step program, if it is not next to the task");
     command.isa(options.isa);
     expected.declare(command, {"accepted", "refuted", "denied"});
@@ -179,7 +179,7 @@ struct Verify {
     command.output(options.output, "VERDICT.json|SHARD.json", cli::Need::kOptional,
                    "the verdict, with VERDICT.rows.jsonl next to it; or the shard");
     command.only_with({"--work-key"}, {"--shard"});
-    command.not_with({"--data", "--work-key", "--device", "--parts", "--isa", "--output"}, {"--plan"});
+    command.not_with({"--device", "--parts", "--output"}, {"--plan"});
     command.not_with({"--segments", "--fraction", "--all", "--shard"}, {"--audits"});
   }
 
@@ -191,10 +191,10 @@ struct Verify {
     DGX_CHECK(check_beacon());
     jobs::VerifyOptions all = options;
     DGX_CHECK(jobs::complete(all, plan.given() ? jobs::VerifyNeeds::kPlan : jobs::VerifyNeeds::kReplay));
-    if (plan.given()) return run_plan(out, all);
-    DGX_TRY(all.device, jobs::device_from_name(device));
     if (options.shard && max_miss)
       return usage_error("--max-miss judges a whole verification", "give it to dgx-verify merge");
+    if (plan.given()) return run_plan(out, all);
+    DGX_TRY(all.device, jobs::device_from_name(device));
     if (options.shard) return run_shard(out, all);
     DGX_TRY(const jobs::VerifyResult result, jobs::verify(all, out.job()));
     return print_verdict(out, result, expected, max_miss);

@@ -15,8 +15,9 @@ class PlanOption {
   /// --profile is declared by the program.
   void declare(cli::Command& command, const std::string& help) {
     command.optional_value("--plan", "slurm", form_, help);
-    command.option("--rate", "OPS", rate_,
-                   "with --plan: weighted operations a second of the machine, for its seconds");
+    command.option(
+        "--rate", "OPS", rate_,
+        "with --plan: how many weighted operations the machine makes in a second, which gives the time");
     command.only_with({"--rate"}, {"--plan"});
     command.at_most_one({"--rate", "--profile"});
   }

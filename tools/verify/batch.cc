@@ -35,12 +35,12 @@ struct Batch {
     plan.declare(command,
                  "say what would be replayed and at what cost, and run nothing; =slurm: as #SBATCH lines");
     command.option("--profile", "P.json", profile,
-                   "with --plan: a dgx-profile, whose rate gives the seconds");
+                   "with --plan: a dgx-profile made on such a machine, which knows its rate");
     command.only_with({"--profile"}, {"--plan"});
     command.output(options.output, "DIR", cli::Need::kRequired,
                    "folder for the verdicts, made if it is not there");
     command.required_when("--output", [this] { return !plan.given(); });
-    command.not_with({"--device", "--isa", "--output"}, {"--plan"});
+    command.not_with({"--device", "--output"}, {"--plan"});
     command.about(
         "Exits 0 if every proof is accepted, 1 if one is refuted; but with the first bad line's code if "
         "there is one.");

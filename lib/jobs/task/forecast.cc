@@ -38,8 +38,9 @@ std::string slurm_time(std::int64_t minutes) {
 
 Result<std::optional<double>> operations_per_second(const RateSource& source, const JobContext& context) {
   if (source.rate) {
-    if (*source.rate > 0) return std::optional(*source.rate);
-    return usage_error("--rate must be above 0");
+    // So that no time of any work is infinite.
+    if (*source.rate >= 1e-3 && *source.rate <= 1e18) return std::optional(*source.rate);
+    return usage_error("--rate must be from 0.001 to 1e18");
   }
   if (!source.profile) return std::optional<double>();
   DGX_TRY(const auto profile, read_signed<manifest::Profile>(*source.profile, context.trust));
@@ -54,10 +55,18 @@ Result<std::string> slurm_lines(const Needs& needs, int threads, Resumes resumes
                        "give --profile P.json, of dgx-profile on such a node, or --rate OPS");
   constexpr double kMargin = 1.5;
   constexpr double kStateBytesPerSecond = 50e6;
+  // A job is told this long before its end, and Slurm may be a minute early.
+  const double lead = (resumes == Resumes::kYes ? 120 : 60) + 60;
   const double seconds = needs.longest_seconds.value_or(*needs.seconds) * kMargin +
-                         static_cast<double>(needs.state_bytes) / kStateBytesPerSecond + 60;
+                         static_cast<double>(needs.state_bytes) / kStateBytesPerSecond + 60 + lead;
   constexpr double kMost = 366.0 * 86400;
-  const auto minutes = static_cast<std::int64_t>(std::ceil(std::min(seconds, kMost) / 60));
+  if (!(seconds <= kMost))
+    return usage_error(fmt::format("takes {:.0f} days, more than the 366 of a job", seconds / 86400),
+                       "--shard I/N divides a verification; is the rate right?");
+  constexpr std::int64_t kMostShards = 4'000'001;  // MaxArraySize of Slurm, at most
+  if (needs.shards.value_or(0) > kMostShards)
+    return usage_error(fmt::format("--shard: an array has {} jobs at most", kMostShards));
+  const auto minutes = static_cast<std::int64_t>(std::ceil(seconds / 60));
   const std::int64_t mebibytes = (needs.memory_bytes + (1 << 20) - 1) >> 20;
   std::string out;
   if (needs.shards) out += fmt::format("#SBATCH --array=0-{}\n", *needs.shards - 1);

@@ -27,11 +27,13 @@ std::int64_t bytes_of(const manifest::DatasetReference& data, const manifest::Da
 
 Result<std::int64_t> memory_of(const TaskFiles& files, int threads, int states) {
   DGX_TRY(const std::int64_t step, exec::needed_bytes(files.program, threads));
-  return kProgramBytes + kThreadBytes * threads + kLineBytes * std::ssize(files.program->values) + step +
+  return program_memory(threads) + kLineBytes * std::ssize(files.program->values) + step +
          data_memory(files.body()) + states * state_bytes(files);
 }
 
 }  // namespace
+
+std::int64_t program_memory(int threads) { return kProgramBytes + kThreadBytes * threads; }
 
 std::int64_t data_memory(const manifest::Task& task) {
   std::int64_t total = 0;

@@ -10,6 +10,8 @@ namespace dgx::jobs {
 /// Bounds of the memory that a process takes, on the CPU. They hold for data that are stored in any way, and
 /// take what may be kept for kept. Cost: that of planning a step.
 
+/// The memory of a program that computes nothing yet.
+[[nodiscard]] std::int64_t program_memory(int threads);
 /// The memory of a replay of the task's segments on opened data.
 [[nodiscard]] Result<std::int64_t> replay_memory(const TaskFiles& files, int threads);
 /// The memory of training, which reads all data.

@@ -377,7 +377,11 @@ Result<TrainResult> train(const TrainOptions& options, const JobContext& context
   DGX_TRY(const auto executor,
           make_executor_on(options.device, options.parts, files, data.rows(), context, logged.all()));
   DGX_TRY(auto validation, Validation::open(options, files, context));
-  DGX_TRY(OpenedRun run, open_run(options, files, header, keep, context.lock_wait));
+  auto opened = open_run(options, files, header, keep, context.lock_wait);
+  // A call that only waited for the run has made no step: whoever runs it again on 75 would do so for ever.
+  if (!opened.ok() && opened.error().code == ErrorCode::kInterrupted)
+    return Error{ErrorCode::kLocked, opened.error().message, "stopped while it waited"};
+  DGX_TRY(OpenedRun run, std::move(opened));
   Training training{options,
                     context,
                     files,

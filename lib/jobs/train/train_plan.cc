@@ -3,6 +3,7 @@
 #include "dgx/jobs/task_files.h"
 #include "dgx/jobs/train.h"
 #include "task/memory_needs.h"
+#include "train/resume_point.h"
 
 namespace dgx::jobs {
 
@@ -17,6 +18,11 @@ Result<TrainPlan> plan_training(const TrainOptions& options, const RateSource& r
       return malformed(options.run + "/index.h5: belongs to another task");
     const bool over = run.index().diverged;
     out.done_steps = over ? files.body().steps : run.index().checkpoints.back().step;
+    if (out.done_steps < files.body().steps) {
+      const auto found = ResumePoint(options.run)
+                             .read(files.segments[run.index().segments()], run.index(), context.progress);
+      if (found) out.done_steps += std::ssize(found->losses);
+    }
   }
   out.steps = files.body().steps - out.done_steps;
   out.work =

@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <map>
 #include <numeric>
+#include <set>
 #include <utility>
 
 #include "dgx/jobs/verify_batch.h"
@@ -12,33 +14,41 @@
 namespace dgx::jobs {
 namespace {
 
-/// Adds the work of all that is ready to the plan; returns the memory that it takes at most.
-Result<std::int64_t> take_plan(CheckedList& list, int threads, BatchPlan& out) {
-  constexpr std::int64_t kStatementBytes = 8192;  // of a task, a proof and their paths
-  std::map<std::pair<const program::Program*, std::int64_t>, std::int64_t> steps;  // by program and batch
-  std::map<std::pair<std::string, Digest>, std::int64_t> data;                     // by path and digest
-  std::int64_t statements = 0;
-  while (list.ready() > 0) {
-    const Ready next = list.take_next();
-    const Verification& v = *next.verification;
+constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+
+/// The memory that verifying a list takes at most. All of its statements are in memory, whatever the shard.
+class ListMemory {
+ public:
+  explicit ListMemory(int threads) : threads_(threads), step_(program_memory(threads)) {}
+
+  Status add(const Ready& proof) {
+    constexpr std::int64_t kStatementBytes = 8192;  // of a task, a proof and their paths
+    const Verification& v = *proof.verification;
     const manifest::Task& task = v.files.body();
-    out.work += next.work;
-    out.needs.state_bytes += 2 * std::ssize(v.drawn) * state_bytes(v.files);
-    statements += kStatementBytes + std::ssize(v.proof.states) * std::ssize(Digest().bytes);
-    data.emplace(std::pair(next.options.data, task.dataset.digest), data_memory(task));
-    const auto [step, is_new] = steps.try_emplace({v.files.program.get(), task.batch}, 0);
-    if (!is_new) continue;
-    DGX_TRY(const std::int64_t all, replay_memory(v.files, threads));
-    step->second = all - data_memory(task);
+    statements_ =
+        add_up(statements_, kStatementBytes + std::ssize(v.proof.states) * std::ssize(Digest().bytes));
+    data_.emplace(std::pair(proof.options.data, task.dataset.digest), data_memory(task));
+    if (!seen_.emplace(v.files.program.get(), task.batch).second) return {};
+    DGX_TRY(const std::int64_t all, replay_memory(v.files, threads_));
+    step_ = std::max(step_, all - data_memory(task));
+    return {};
   }
-  std::vector<std::int64_t> sizes;
-  for (const auto& [name, bytes] : data) sizes.push_back(bytes);
-  std::sort(sizes.begin(), sizes.end(), std::greater<>());
-  sizes.resize(std::min(sizes.size(), ReplayMeans::kMostOpen));
-  std::int64_t most = 0;
-  for (const auto& [program, bytes] : steps) most = std::max(most, bytes);
-  return std::accumulate(sizes.begin(), sizes.end(), most + statements);
-}
+
+  [[nodiscard]] std::int64_t bytes() const {
+    std::vector<std::int64_t> sizes;
+    for (const auto& [name, bytes] : data_) sizes.push_back(bytes);
+    std::sort(sizes.begin(), sizes.end(), std::greater<>());
+    sizes.resize(std::min(sizes.size(), ReplayMeans::kMostOpen));
+    return std::accumulate(sizes.begin(), sizes.end(), add_up(step_, statements_), add_up);
+  }
+
+ private:
+  int threads_;
+  std::int64_t step_;
+  std::int64_t statements_ = 0;
+  std::map<std::pair<std::string, Digest>, std::int64_t> data_;      // by path and digest
+  std::set<std::pair<const program::Program*, std::int64_t>> seen_;  // program and batch
+};
 
 }  // namespace
 
@@ -49,19 +59,33 @@ Result<BatchPlan> plan_batch(const BatchOptions& options, const RateSource& rate
   DGX_TRY(const bool checked, list.check(CheckedList::Clock::time_point::max()));
   if (!checked) return Error{ErrorCode::kInterrupted, "stopped", "run it again"};
   BatchPlan out;
-  if (list.shard()) {
-    const std::int64_t most = list.take_share(*list.shard());
-    out.needs.shards = list.shard()->count;
-    if (operations) out.needs.longest_seconds = static_cast<double>(most) / *operations;
-  }
+  const ShardName mine = list.shard().value_or(ShardName{0, 1});
+  ShardDeal deal(mine.count, list.ready());
   for (const BatchItem& item : list.take_failures()) {
+    if (deal.of_bad_line(item.line) != mine.index) continue;
     ++out.failed;
     if (!out.first_failure) out.first_failure = item.error->code;
     DGX_CHECK(failed(item));
   }
-  out.proofs = out.failed + list.ready();
-  DGX_TRY(out.needs.memory_bytes, take_plan(list, context.threads, out));
+  out.proofs = out.failed;
+  ListMemory memory(context.threads);
+  std::map<std::int64_t, std::int64_t> states;  // bytes, by shard
+  while (list.ready() > 0) {
+    const Ready next = list.take_next();
+    const Verification& v = *next.verification;
+    DGX_CHECK(memory.add(next));
+    const std::int64_t shard = deal.next(next.work);
+    const std::int64_t bytes = checked_mul(2 * std::ssize(v.drawn), state_bytes(v.files)).value_or(kMost);
+    out.needs.state_bytes = std::max(out.needs.state_bytes, states[shard] = add_up(states[shard], bytes));
+    if (shard != mine.index) continue;
+    ++out.proofs;
+    out.work = add_up(out.work, next.work);
+  }
+  out.needs.memory_bytes = memory.bytes();
   if (operations) out.needs.seconds = static_cast<double>(out.work) / *operations;
+  if (!list.shard()) return out;
+  out.needs.shards = mine.count;
+  if (operations) out.needs.longest_seconds = static_cast<double>(deal.most()) / *operations;
   return out;
 }
 

@@ -22,6 +22,20 @@ std::string verdict_path(const std::string& folder, const Digest& proof) {
 
 }  // namespace
 
+ShardDeal::ShardDeal(std::int64_t count, std::int64_t proofs) : count_(count) {
+  // The others have none.
+  for (std::int64_t shard = 0; shard < std::min(count, proofs); ++shard) loads_.emplace(0, shard);
+}
+
+std::int64_t ShardDeal::next(std::int64_t work) {
+  const auto [load, shard] = loads_.top();
+  loads_.pop();
+  const std::int64_t more = add_up(load, std::max<std::int64_t>(work, 1));
+  loads_.emplace(more, shard);
+  most_ = std::max(most_, more);
+  return shard;
+}
+
 bool CheckedList::Later::operator()(const Ready& a, const Ready& b) const {
   if (a.work != b.work) return a.work < b.work;
   const Digest& mine = a.verification->files.task.id;
@@ -101,17 +115,13 @@ Result<Ready> CheckedList::open(std::size_t place) const {
   return out;
 }
 
-std::int64_t CheckedList::take_share(const ShardName& shard) {
-  std::vector<std::int64_t> loads(static_cast<std::size_t>(shard.count));
+void CheckedList::take_share(const ShardName& shard) {
+  ShardDeal deal(shard.count, ready());
   std::priority_queue<Ready, std::vector<Ready>, Later> mine;
-  for (; !ready_.empty(); ready_.pop()) {
-    const auto least = std::min_element(loads.begin(), loads.end());
-    *least += std::max<std::int64_t>(ready_.top().work, 1);
-    if (least - loads.begin() == shard.index) mine.push(ready_.top());
-  }
+  for (; !ready_.empty(); ready_.pop())
+    if (deal.next(ready_.top().work) == shard.index) mine.push(ready_.top());
   ready_ = std::move(mine);
-  std::erase_if(failures_, [&](const BatchItem& item) { return item.line % shard.count != shard.index; });
-  return *std::max_element(loads.begin(), loads.end());
+  std::erase_if(failures_, [&](const BatchItem& item) { return deal.of_bad_line(item.line) != shard.index; });
 }
 
 Ready CheckedList::take_next() {

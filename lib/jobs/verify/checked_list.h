@@ -2,11 +2,15 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <queue>
+#include <utility>
 #include <vector>
 
+#include "dgx/core/checked.h"
 #include "dgx/jobs/key.h"
 #include "dgx/jobs/task_folder.h"
 #include "dgx/jobs/verify_batch.h"
@@ -23,6 +27,31 @@ struct Ready {
   VerifyOptions options;
   std::shared_ptr<const Verification> verification;
   std::int64_t work = 0;
+};
+
+/// The sum of two numbers that are not negative, or the largest number where it would be more.
+[[nodiscard]] inline std::int64_t add_up(std::int64_t a, std::int64_t b) {
+  return checked_add(a, b).value_or(std::numeric_limits<std::int64_t>::max());
+}
+
+/// Deals the proofs of a list to `count` shards, in the order of their work: each to the shard that has least
+/// so far. Bad lines go round. Costs no more for more shards than proofs.
+class ShardDeal {
+ public:
+  ShardDeal(std::int64_t count, std::int64_t proofs);
+  /// The shard of the next proof.
+  std::int64_t next(std::int64_t work);
+  [[nodiscard]] std::int64_t of_bad_line(std::int64_t line) const { return line % count_; }
+  /// The most work of a shard so far.
+  [[nodiscard]] std::int64_t most() const { return most_; }
+
+ private:
+  std::int64_t count_;
+  std::int64_t most_ = 0;
+  std::priority_queue<std::pair<std::int64_t, std::int64_t>,
+                      std::vector<std::pair<std::int64_t, std::int64_t>>,
+                      std::greater<>>
+      loads_;  ///< work and shard, the least first
 };
 
 /// The proofs of a list, whose statements are checked piece by piece, by all threads. It gives those that are
@@ -44,9 +73,8 @@ class CheckedList {
   [[nodiscard]] Result<bool> check(Clock::time_point until);
   /// True if no statement is left to be checked.
   [[nodiscard]] bool all_checked() const { return checked_ == proofs_.size(); }
-  /// Keeps what belongs to a shard of a list that is all checked. In the order of their work, each proof goes
-  /// to the shard that has least so far; bad lines go round. Returns the most work of a shard.
-  std::int64_t take_share(const ShardName& shard);
+  /// Keeps what a ShardDeal gives to a shard of a list that is all checked.
+  void take_share(const ShardName& shard);
 
   [[nodiscard]] std::int64_t ready() const { return std::ssize(ready_); }
   /// The proof with the most work of those that are ready, of which there is one.

@@ -181,11 +181,11 @@ class PartFile {
       return Error{ErrorCode::kInterrupted, stopped + "; nothing is saved, since they were drawn at random",
                    "--beacon or --segments draws the same ones again, and keeps those that are finished"};
     DGX_CHECK(save(shard));
+    const std::string saved = shard.rows.empty() ? "" : "; they are saved";
     if (resumed_ && shard.rows.size() == rows_before) {
       return internal_error("stopped again without having finished a segment", "give the job more time");
     }
-    return Error{ErrorCode::kInterrupted, stopped + "; they are saved",
-                 "run the same command again to continue"};
+    return Error{ErrorCode::kInterrupted, stopped + saved, "run the same command again to continue"};
   }
 
   void remove() const {

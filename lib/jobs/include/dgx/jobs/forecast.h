@@ -17,16 +17,16 @@ struct RateSource {
 
 /// Weighted operations a second that `context.threads` threads make, nullopt if the source says nothing. Of a
 /// profile, the fastest of its replays with as many threads or fewer; one with more counts for the threads'
-/// share of it, which is never too much. kUsage for a rate that is not above zero; kMissing, kMalformed and
-/// kUnauthorised for a profile.
+/// share of it, which is never too much. kUsage for a rate below a thousandth or above 10^18; kMissing,
+/// kMalformed and kUnauthorised for a profile.
 [[nodiscard]] Result<std::optional<double>> operations_per_second(const RateSource& source,
                                                                   const JobContext& context);
 
 /// A job's needs, before it runs: dgx-verify(1), TIME AND MEMORY.
 struct Needs {
-  std::optional<double> seconds;               ///< of the steps; none if no rate is known
-  std::int64_t memory_bytes = 0;               ///< its peak is not above this
-  std::int64_t state_bytes = 0;                ///< states that are read and hashed besides
+  std::optional<double> seconds;  ///< of the steps; none if no rate is known
+  std::int64_t memory_bytes = 0;  ///< its peak, or that of any shard, is not above this
+  std::int64_t state_bytes = 0;   ///< states that are read and hashed besides, of the shard with most
   std::optional<std::int64_t> shards = {};     ///< it is one of an array of so many
   std::optional<double> longest_seconds = {};  ///< of the one that takes longest, if a rate is known
 };
@@ -35,7 +35,7 @@ struct Needs {
 enum class Resumes { kNo, kYes };
 
 /// Lines for the head of a job script: how many CPUs, how much memory and time, and of an array which
-/// indices. kUsage if no rate is known.
+/// indices. kUsage if no rate is known, or if it is more time or a longer array than a job may have.
 [[nodiscard]] Result<std::string> slurm_lines(const Needs& needs, int threads, Resumes resumes);
 
 }  // namespace dgx::jobs

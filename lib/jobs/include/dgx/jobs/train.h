@@ -98,7 +98,7 @@ struct TrainResult {
 
 /// The plan of a training, and its cost on the CPU.
 struct TrainPlan {
-  std::int64_t done_steps = 0;  ///< committed by the run that is there
+  std::int64_t done_steps = 0;  ///< by the run that is there, up to its saved state
   std::int64_t steps = 0;       ///< left
   std::int64_t work = 0;        ///< weighted operations of the steps that are left
   Needs needs;
