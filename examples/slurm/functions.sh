@@ -1,34 +1,65 @@
 # What the job scripts of this folder share. A batch script runs from a copy, so night.sh, or you, say where the folder is: DGX_SLURM.
 
-# stage FILE: prints where a copy of the file lies on the node's own disk. The first job on a node makes it, under a lock; the others wait for
-# that. Where there is no room, or the folder is somebody else's, the file itself is used. Nothing depends on the copy being right: programs
-# check it as they check the file.
+# The warning before the time limit or a preemption may come at any moment, also while a file is staged.
+asked='' child=''
+trap 'asked=1; [ -z "$child" ] || kill -USR1 "$child" 2>/dev/null' USR1 TERM
+
+# put_back: puts the job back into the queue. Where the site does that itself after a 75 (RequeueExit) or a preemption (PreemptMode), it is refused,
+# and not needed.
+put_back() { [ -z "${SLURM_JOB_ID:-}" ] || scontrol requeue "$SLURM_JOB_ID" 2>/dev/null; }
+
+# stage FILE: sets staged to where a copy of the file lies on the node's own disk, original to the file. The first job on a node makes the copy, under
+# a lock; the others wait for that. Where there is no room, or the folder is somebody else's, staged is the file itself. Copies that no job has asked
+# for in three days are removed. A job that is asked to stop here goes back into the queue, and ends with 75.
 stage() {
+  original=$1 staged=$1
   folder=${DGX_SCRATCH:-${SLURM_TMPDIR:-${TMPDIR:-/tmp}}}/dgx-stage-$(id -u)
   mkdir -p -m 700 "$folder" 2>/dev/null
-  if [ ! -O "$folder" ] || [ -L "$folder" ]; then echo "$1"; return; fi
+  if [ ! -e "$1" ] || [ ! -O "$folder" ] || [ -L "$folder" ]; then return 0; fi
   copy=$folder/$(stat -L -c %d-%i-%s-%Y "$1")-$(basename "$1")
   (
     flock 9
     [ -e "$copy" ] || { cp -- "$1" "$copy.part" && mv -- "$copy.part" "$copy"; } || rm -f -- "$copy.part"
-  ) 9>"$copy.lock" 2>/dev/null
-  if [ -e "$copy" ]; then echo "$copy"; else echo "$1"; fi
+    touch -c -- "$copy"
+    find "$folder" -type f -mtime +2 -delete
+  ) 9>"$copy.lock" 2>/dev/null &
+  copying=$!
+  wait "$copying"
+  if [ -n "$asked" ]; then kill "$copying" 2>/dev/null; put_back; exit 75; fi
+  [ ! -e "$copy" ] || staged=$copy
 }
 
-# resumable COMMAND …: runs a command that ends with 75 when it is asked to stop, and goes on when it is run again. Passes on the warning
-# before the time limit or a preemption, and puts the job back into the queue after a 75. Sets code to the command's exit code, with which the
-# job should end: a failure stays one.
-resumable() {
-  trap 'kill -USR1 "$child" 2>/dev/null' USR1 TERM
+# until_ended COMMAND …: runs it, passes the warning on to it, and sets code to its exit code.
+until_ended() {
+  [ -z "$asked" ] || { code=75; return; }
   "$@" & child=$!
+  # What has come between the question and the child.
+  [ -z "$asked" ] || kill -USR1 "$child" 2>/dev/null
   while :; do
     wait "$child"; code=$?
     # Above 128 it may be the signal that ended the wait, and the command goes on.
     if [ "$code" -le 128 ] || ! kill -0 "$child" 2>/dev/null; then break; fi
   done
-  if [ "$code" -eq 75 ] && [ -n "${SLURM_JOB_ID:-}" ]; then
-    # Where the site puts a 75 or a preempted job back itself (RequeueExit, PreemptMode), this is refused, and not needed.
-    scontrol requeue "$SLURM_JOB_ID" 2>/dev/null
+  child=''
+  # Killed by the warning itself (USR1) while it started: it has done nothing.
+  if [ -n "$asked" ] && [ "$code" -eq 138 ]; then code=75; fi
+}
+
+# resumable COMMAND …: runs a command that ends with 75 when it is asked to stop, and goes on when it is run again; then it puts the job back into the
+# queue. If it cannot read something, and the staged copy is not the file, it removes the copy and runs the command with the file. Sets code to the
+# command's exit code, with which the job should end: a failure stays one.
+resumable() {
+  until_ended "$@"
+  if { [ "$code" -eq 65 ] || [ "$code" -eq 66 ]; } && [ "$staged" != "$original" ] && ! cmp -s -- "$original" "$staged"; then
+    echo "$staged is damaged, and removed: once more with $original" >&2
+    rm -f -- "$staged"
+    for word; do
+      shift
+      [ "$word" != "$staged" ] || word=$original
+      set -- "$@" "$word"
+    done
+    until_ended "$@"
   fi
+  [ "$code" -ne 75 ] || put_back
   return 0
 }

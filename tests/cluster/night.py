@@ -223,7 +223,7 @@ def settle(_, rate):
     run(*post, "--store", "store", "beacon.json", "opening.json")
     run("dgx-settle", "fetch", "ledger.jsonl", "sold.json", "-o", "opened")
     _, last = night("proof", 4, "sold.json", "sold.proof.json", "opened", "data.h5", "verifier.pem", "sold.verdict.json", "--beacon", "beacon.json", rate=rate,
-                    DGX_MERGE="--beacon beacon.json", DGX_POST=" ".join(post))
+                    DGX_POST=" ".join(post))
     wait(last)
     run("dgx-inspect", "export", "sold", "-o", "sold.safetensors")
     run("dgx-settle", "make", "delivery", "sold.json", "--about", "sold.proof.json", "--model", "sold.safetensors", "--key", "submitter.pem", "-o", "delivery.json")
