@@ -49,7 +49,7 @@ class Keys:
         ours, theirs = pty.openpty()
         before, shown = termios.tcgetattr(theirs), ""
         process = subprocess.Popen([self.program, *words], cwd=self.folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                                   start_new_session=True, preexec_fn=lambda: fcntl.ioctl(theirs, termios.TIOCSCTTY, 0))
+                                   start_new_session=True, preexec_fn=lambda: self.begin(theirs))
         for prompt, answer in talk:
             while prompt not in shown:
                 shown += self.read(ours, process, prompt)
@@ -69,6 +69,13 @@ class Keys:
         os.close(ours)
         os.close(theirs)
         return shown + out
+
+    @staticmethod
+    def begin(terminal):
+        """In the child: the terminal becomes its own, and what a caller of this test ignores, as nohup does, is not ignored."""
+        fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
+        for each in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGTSTP):
+            signal.signal(each, signal.SIG_DFL)
 
     @staticmethod
     def read(descriptor, process, prompt):
