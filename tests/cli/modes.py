@@ -50,9 +50,9 @@ WITHOUT = (
     (["dgx-settle", "cosign", "n", "--operator", "o", "--seen", "s", "--key", "k"], {"--ledger": "l"}, "--saw"),
 )
 WITH = (
-    (PLAN, {"--data": "d", "--device": "cpu", "--parts": "2", "--isa": "scalar", "--output": "o"}, "--plan"),
-    ([*PLAN, "--shard", "0/1"], {"--work-key": "w"}, "--plan"),
-    ([*BATCH, "--plan"], {"--device": "cpu", "--isa": "scalar", "--output": "o"}, "--plan"),
+    # --data, --isa and --work-key belong to the command that is planned.
+    (PLAN, {"--device": "cpu", "--parts": "2", "--output": "o"}, "--plan"),
+    ([*BATCH, "--plan"], {"--device": "cpu", "--output": "o"}, "--plan"),
     (["dgx-train", "t", "--plan"], {"--data": "d", "--validate": "t", "--every": "1", "--init": "i", "--device": "cpu", "--parts": "2", "--isa": "scalar", "--until": "1",
                                     "--max-time": "1h", "--keep": "last", "--save-every": "1m", "--wait": None, "--profile-ops": None,
                                     "--drill": "segment=1,lazy"}, "--plan"),

@@ -131,7 +131,7 @@ def waiting():
         time.sleep(1)
         process.send_signal(signal.SIGTERM)
         told = process.communicate(timeout=100)[1]
-        check(process.returncode == INTERRUPTED, f"a signal to one who waits: exit {process.returncode}: {told}")
+        check(process.returncode == LOCKED, f"a signal to one who waits: exit {process.returncode}: {told}")
 
 
 def silence():
