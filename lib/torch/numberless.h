@@ -19,8 +19,8 @@
 /// pages that take no memory until somebody touches them, and a call whose results' form libtorch's kernels
 /// for the meta device tell does not run. What is the same in every step is always computed.
 ///
-/// Nobody has to believe that a pass without numbers is like one with them: where one fails, or a call
-/// depends on numbers that it lacks, capture.cc captures again with AllNumbers.
+/// A pass without numbers that fails for whatever reason, or in which a call depends on numbers that are not
+/// there, counts for nothing: capture.cc captures again with AllNumbers.
 namespace dgx::torch_bridge {
 
 /// A tensor of more bytes is large.
@@ -59,8 +59,7 @@ class VaryingCall {
     std::string fault;         ///< if not empty: a kernel is not as numberless.cc has it
   };
   /// Puts the results onto `stack`, which ends with the arguments, in their place: `run` does that, unless a
-  /// tensor of the call is large and its results' form can be told. Throws what `run` throws, if no argument
-  /// is blank.
+  /// tensor of the call is large and its results' form can be told. Throws what `run` throws.
   [[nodiscard]] Outcome give_results(torch::jit::Stack& stack, const std::function<void()>& run) const;
 
  private:
