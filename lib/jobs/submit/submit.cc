@@ -266,6 +266,18 @@ Result<program::ScheduleSpec> schedule_of(const Parsed& parsed, std::int64_t ste
   return out;
 }
 
+/// Copies into the task what the options say, whatever the data.
+void copy_terms(const SubmitOptions& options, const Parsed& parsed, manifest::Task& task) {
+  task.model = parsed.built_in ? parsed.model : name_of_model_file(parsed.model);
+  task.loss = parsed.loss;
+  task.optimizer = parsed.optimizer;
+  task.update = parsed.update;
+  task.clip_norm = options.clip_norm;
+  task.batch = options.batch;
+  task.policy = parsed.policy;
+  task.ledger = parsed.ledger;
+}
+
 Result<Draft> draft(const SubmitOptions& options, const JobContext& context) {
   DGX_TRY(Parsed parsed, parse(options));
   DGX_CHECK(check_numbers(options));
@@ -313,18 +325,11 @@ Result<Draft> draft(const SubmitOptions& options, const JobContext& context) {
   task.dataset = {digest, samples, {}};
   for (const auto& [name, field] : recipe.fields)
     task.dataset.fields.emplace(name, manifest::DatasetField{field.dtype, field.sample_shape});
-  task.model = parsed.built_in ? parsed.model : name_of_model_file(parsed.model);
-  task.loss = parsed.loss;
-  task.optimizer = parsed.optimizer;
+  copy_terms(options, parsed, task);
   task.schedule = schedule;
-  task.update = parsed.update;
-  task.clip_norm = options.clip_norm;
-  task.batch = options.batch;
   task.steps = steps;
   task.seed = seed;
   task.checkpoint_every = options.checkpoint_every.value_or(default_interval(out.result.cost, steps, parsed));
-  task.policy = parsed.policy;
-  task.ledger = parsed.ledger;
   DGX_CHECK(set_price(options, out.result));
   if (auto admitted = protocol::check_admission(task, step); !admitted)
     return usage_error(admitted.error().message);
