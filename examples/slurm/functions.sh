@@ -1,4 +1,4 @@
-# What the job scripts of this folder share. A batch script runs from a copy, so night.sh, or you, say where the folder is: DGX_SLURM.
+# Functions that the job scripts of this folder share. A batch script runs from a copy, so night.sh, or you, say where the folder is: DGX_SLURM.
 
 # The warning before the time limit or a preemption may come at any moment, also while a file is staged.
 asked='' child=''
@@ -33,7 +33,7 @@ stage() {
 until_ended() {
   [ -z "$asked" ] || { code=75; return; }
   "$@" & child=$!
-  # What has come between the question and the child.
+  # A warning may have come after the first line and before there was a child to pass it on to.
   [ -z "$asked" ] || kill -USR1 "$child" 2>/dev/null
   while :; do
     wait "$child"; code=$?

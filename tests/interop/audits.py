@@ -226,7 +226,7 @@ def recheck(market):
     for who in ("vic", "mal"):
         market.do("dgx-settle", "make", "verdict-commitment", "honest.json", "--about", f"{who}.json", "--key", f"{who}.pem", "-o", f"{who}.commit.json")
         market.append(f"{who}.commit.json")
-    # What is refused, and changes nothing.
+    # Statements that are refused change nothing.
     now = market.balances()
     check("has committed to an audit" in market.append(again(market, "vic"), code=76), "a second commitment")
     check("is recheck" in market.append("vic.json", code=76), "an audit before audits are shown")
@@ -269,7 +269,7 @@ def challenge(market, auditors):
     market.do("dgx-bisect", "open", "lazy.json", "lazy.proof.json", "--against", "lazy.verdict.json", "--beacon", "lazy.round.json", "--from", "lazy.opened",
               "--data", "data.h5", "--key", f"{who}.pem", "-o", "lazy.dispute.jsonl", "-q")
     market.append("lazy.dispute.jsonl")
-    # Who has replayed nothing has no state to show, and concedes.
+    # The lazy verifier has replayed nothing, has no state to show, and concedes.
     market.do("dgx-bisect", "move", "lazy.json", "lazy.dispute.jsonl", "--from", "lazy.opened", "--data", "data.h5", "--key", f"{market.drawn['lazy']}.pem", "--concede", "-q", quiet=True)
     market.append("lazy.dispute.jsonl")
     # "mal" insists: the challenge is unfounded, and has to be forced. The verifier answers, and "mal" has no more to say.

@@ -208,7 +208,7 @@ OF_AUDIT = ("finder", "audit of auditor", "falls", BOND)
 OF_VOLUNTEER = ("finder", "audit of volunteer", "falls", BOND)
 LOST_AUDIT = ("loser", "audit of auditor", "stands", BOND)
 
-# What re-checks of the verdict add.
+# Payouts with re-checks of the verdict.
 AUDIT_EXAMPLES = [
     case("accepted; confirmed by auditor and volunteer", "accepted", verdict="accepts", bond=DRAWN, rechecks=[recheck("auditor"), recheck("volunteer")]),
     case("accepted; the auditor was silent", "accepted", verdict="accepts", bond=DRAWN, rechecks=[recheck("auditor", shown=False)]),

@@ -267,8 +267,8 @@ TEST_CASE("state and carries of parts are counted before any is taken") {
   for (int n = 0; n < 3; ++n)
     lines.push_back(fmt::format(
         R"({{"f":[600],"g":"{}","k":"dot","s":[30000000],"t":"f32","v":#,"x":["4[k0]","3[0]"]}})", n));
-  lines.emplace_back(
-      R"({"do":["add x0 x1","add t0 x2"],"f":[30000000],"k":"sum","s":[],"t":"f32","v":#,"x":["5[k0]","6[k0]","7[k0]"]})");
+  lines.emplace_back(R"({"do":["add x0 x1","add t0 x2"],"f":[30000000],"k":"sum","s":[],)"
+                     R"("t":"f32","v":#,"x":["5[k0]","6[k0]","7[k0]"]})");
   const Stored stored = step_with("[600]", lines);
   const MemoryLimit limit(500);
   const std::int64_t before = most_kilobytes();
@@ -320,13 +320,12 @@ TEST_CASE("plans of parts that differ are counted before they are made, and boun
 TEST_CASE("operands of dots are gathered only if they are small") {
   // 1,048,576 positions of each sample for each of COUNT elements, by a coordinate that is no matrix's.
   const auto planned = [](std::int64_t fold, int count) {
-    const Stored stored = step_with(
-        "[3,1]",
-        {R"({"do":["neg x0"],"k":"map","s":[3,1],"t":"f32","v":#,"x":["2[i0,i1]"]})",
-         fmt::format(
-             R"({{"f":[3,{}],"k":"dot","s":[{}],"t":"f32","v":#,"x":["4[k0,(i0+k1)//9007199254740992]?0x0p0","3[0]"]}})",
-             fold, count),
-         R"({"do":["neg x0"],"k":"map","s":[],"t":"f32","v":#,"x":["5[0]"]})"});
+    const Stored stored =
+        step_with("[3,1]", {R"({"do":["neg x0"],"k":"map","s":[3,1],"t":"f32","v":#,"x":["2[i0,i1]"]})",
+                            fmt::format(R"({{"f":[3,{}],"k":"dot","s":[{}],"t":"f32","v":#,)"
+                                        R"("x":["4[k0,(i0+k1)//9007199254740992]?0x0p0","3[0]"]}})",
+                                        fold, count),
+                            R"({"do":["neg x0"],"k":"map","s":[],"t":"f32","v":#,"x":["5[0]"]})"});
     const auto executor = PartsExecutor::create(stored.program, stored.inputs(), 1, 3);
     if (!executor.ok()) FAIL(executor.error().message);
     return (*executor)->planned_bytes();

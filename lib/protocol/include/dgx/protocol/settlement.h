@@ -90,7 +90,7 @@ struct CommittedVerdict {
 struct AuditDraw {
   Digest lot;
   bool hits = false;  ///< an auditor was to be drawn
-  /// Nobody unless `hits`, the jackpot had the fee, and there was another offer.
+  /// The auditor; nullopt unless `hits`, the jackpot had the fee, and there was another offer.
   std::optional<DrawnVerifier> auditor;
   std::int64_t fee = 0;  ///< locked from the jackpot for the auditor
   std::int64_t logged_ms = 0;
