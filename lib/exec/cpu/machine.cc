@@ -376,8 +376,15 @@ void Machine::run(const WindowGradients& windows, Thread& thread, int member, in
     const auto at = [&](ValueIndex value, std::size_t map) {
       return thread.at<float>(value) + windows.batch.offset(map, b);
     };
-    runner.run(at(windows.x, 0) + windows.x_base, at(windows.other, 1) + windows.other_base,
-               at(windows.out, 2));
+    const float* const x = at(windows.x, 0) + windows.x_base;
+    const float* const other = at(windows.other, 1) + windows.other_base;
+    if (!windows.resumed) {
+      runner.run(x, other, at(windows.out, 2));
+      continue;
+    }
+    auto [share, words] = resumed_.at(windows.out);
+    for (float*& word : words) word = word == nullptr ? nullptr : word + windows.batch.offset(2, b);
+    runner.resume(share, x, other, words);
   }
 }
 

@@ -39,11 +39,13 @@ Status check_parts(const program::Program& program, const program::Classes& clas
       "train and verify without --parts; batch norm, for one, is over the whole batch");
 }
 
-/// True if the line is a dot that runs as a matrix product.
-bool is_product(const Primitive& line, const kernels::ByValue<kernels::ValueType>& types) {
+/// True if the line is a dot that goes on with a running state as a matrix product or a window gradient.
+bool resumes_fast(const Primitive& line, const kernels::ByValue<kernels::ValueType>& types) {
   const auto compiled = kernels::compile(line, types);
-  const auto accesses = compiled.ok() ? linear_accesses(*compiled) : std::nullopt;
-  return accesses && recognise_matmul(types.next(), *compiled, *accesses);
+  if (!compiled.ok()) return false;
+  const auto accesses = linear_accesses(*compiled);
+  return (accesses && recognise_matmul(types.next(), *compiled, *accesses)) ||
+         recognise_window_gradients(types.next(), *compiled);
 }
 
 /// Elements of the most that an operand may have to be gathered: 1 GiB.
@@ -75,7 +77,8 @@ program::Piece with_products(const program::Piece& piece, const program::Classes
     Primitive line = piece.program.values[old];
     for (kernels::Access& access : line.accesses) access.value = number[access.value];
     const bool resumes = line.kind == Kind::kDot && classes.of[origin.value] == SampleClass::kCarried;
-    auto gathered = resumes && !is_product(line, types) ? gather_operands(line, types.next()) : std::nullopt;
+    auto gathered =
+        resumes && !resumes_fast(line, types) ? gather_operands(line, types.next()) : std::nullopt;
     if (gathered && is_small(*gathered)) {
       for (Primitive* const operand : {&gathered->left, &gathered->right})
         append(std::move(*operand), {kernels::kNoValue, PieceLine::As::kMade});

@@ -114,8 +114,12 @@ Operation recognise(const OperationGraph& graph, ValueIndex v) {
     if (graph.is_on_device()) return {DeviceOperation{in_tiles(*product)}, positions / 16};
     return {CpuOperation{*product}, positions / 16};
   }
-  // Windows cannot begin within an image's positions, where a running state may be.
-  if (graph.is_resumed(v)) return {CpuOperation{Generic{v, compiled.count}}, positions * 10};
+  if (graph.is_resumed(v)) {
+    auto windows = recognise_window_gradients(v, compiled);
+    if (!windows) return {CpuOperation{Generic{v, compiled.count}}, positions * 10};
+    windows->resumed = true;
+    return {CpuOperation{std::move(*windows)}, positions / 16};
+  }
   if (!graph.is_on_device()) return recognise_on_cpu(graph, v, positions);
   return {recognise_on_device(v, compiled, graph.strips[v]), positions};
 }

@@ -358,8 +358,8 @@ void plan_scratch(OperationGraph& graph) {
       plan.window_floats = std::max(plan.window_floats, windows->product.scratch_size());
     }
     if (const auto* windows = on_cpu<WindowGradients>(operation)) {
-      const auto size = windows->gradient.scratch_size(windows->gradient.grid().planes(),
-                                                       windows->groups_of(graph.threads).value_or(1));
+      const auto size =
+          windows->gradient.scratch_size(windows->gradient.grid().planes(), windows->sets_of(graph.threads));
       plan.window_floats = std::max(plan.window_floats, size);
     }
     if (const auto* fold = on_cpu<Fold>(operation)) {

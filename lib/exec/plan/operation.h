@@ -74,7 +74,10 @@ struct WindowGradients {
   std::int64_t x_base = 0, other_base = 0;
   LoopNest batch;  ///< maps: x, other, out
   kernels::cpu::WindowGradient gradient;
+  bool resumed = false;  ///< goes on with a running state (Machine::resume)
 
+  /// Sets of sums that a thread of `members` needs scratch for.
+  [[nodiscard]] std::int64_t sets_of(int members) const;
   /// If `members` threads should share the groups of terms, so that each reads only its share of the images:
   /// the most groups that one thread takes. Nullopt if they share planes or batches instead.
   [[nodiscard]] std::optional<std::int64_t> groups_of(int members) const;

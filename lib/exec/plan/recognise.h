@@ -19,6 +19,10 @@ namespace dgx::exec {
 /// WindowProducts or WindowGradients, whichever reads memory better.
 [[nodiscard]] std::optional<CpuOperation> recognise_windows(kernels::ValueIndex value,
                                                             const kernels::CompiledPrimitive& primitive);
+/// WindowGradients alone, with images of more than one output and at most 1 GiB of scratch a thread: they can
+/// go on with a running state.
+[[nodiscard]] std::optional<WindowGradients> recognise_window_gradients(
+    kernels::ValueIndex value, const kernels::CompiledPrimitive& primitive);
 [[nodiscard]] std::optional<Fold> recognise_fold(kernels::ValueIndex value,
                                                  const kernels::CompiledPrimitive& primitive,
                                                  const std::vector<StripAccess>& accesses);

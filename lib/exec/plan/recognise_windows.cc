@@ -375,13 +375,15 @@ bool is_better(const kernels::cpu::WindowProduct& product, const kernels::cpu::W
   return a.rows.outputs * a.columns.outputs >= b.rows.outputs * b.columns.outputs;
 }
 
+bool may_have_windows(const CompiledPrimitive& primitive) {
+  return primitive.kind == Kind::kDot && primitive.accesses.size() == 2 && primitive.count != 0 &&
+         primitive.fold_count != 0;
+}
+
 }  // namespace
 
 std::optional<CpuOperation> recognise_windows(ValueIndex value, const CompiledPrimitive& primitive) {
-  if (primitive.kind != Kind::kDot || primitive.accesses.size() != 2 || primitive.count == 0 ||
-      primitive.fold_count == 0) {
-    return std::nullopt;
-  }
+  if (!may_have_windows(primitive)) return std::nullopt;
   for (const std::size_t windowed : {std::size_t{0}, std::size_t{1}}) {
     auto product = product_of(value, primitive, windowed);
     auto gradient = gradient_of(value, primitive, windowed);
@@ -395,9 +397,30 @@ std::optional<CpuOperation> recognise_windows(ValueIndex value, const CompiledPr
   return std::nullopt;
 }
 
+/// Floats of scratch that a thread may have for a window gradient that is resumed: 1 GiB.
+constexpr std::int64_t kMostResumed = std::int64_t{1} << 28;
+
+std::optional<WindowGradients> recognise_window_gradients(ValueIndex value,
+                                                          const CompiledPrimitive& primitive) {
+  if (!may_have_windows(primitive)) return std::nullopt;
+  for (const std::size_t windowed : {std::size_t{0}, std::size_t{1}}) {
+    auto gradient = gradient_of(value, primitive, windowed);
+    if (!gradient || gradient->gradient.outputs() == 1) continue;
+    const std::int64_t planes = gradient->gradient.grid().planes();
+    if (gradient->gradient.scratch_size(planes, kernels::cpu::kDotWords) <= kMostResumed) return gradient;
+  }
+  return std::nullopt;
+}
+
+std::int64_t WindowGradients::sets_of(int members) const {
+  if (resumed) return kernels::cpu::kDotWords;
+  const auto groups = groups_of(members);
+  return groups ? 1 + *groups : kernels::cpu::WindowGradient::kPlainSets;
+}
+
 std::optional<std::int64_t> WindowGradients::groups_of(int members) const {
   const std::int64_t groups = gradient.groups();
-  if (members == 1 || groups < members || batch.count() != 1) return std::nullopt;
+  if (resumed || members == 1 || groups < members || batch.count() != 1) return std::nullopt;
   std::int64_t most = 0;
   std::int64_t most_terms = 0;
   for (std::int64_t m = 0; m < members; ++m) {

@@ -6,6 +6,7 @@
 #include "dgx/kernels/fold_order.h"
 #include "kernel_table.h"
 #include "row_panels.h"
+#include "window_share.h"
 
 // A weight gradient goes through its terms in blocks of 256, and for each block through the taps. A tap is
 // computed in tiles of up to 14 planes by two panels of 16 of the other side's columns. Tiles read both sides
@@ -68,8 +69,8 @@ std::int64_t ChannelsLastGradient::set_size(std::int64_t planes) const {
   return planes * form_.rows.taps * form_.columns.taps * form_.count;
 }
 
-std::int64_t ChannelsLastGradient::scratch_size(std::int64_t planes, std::int64_t groups) const {
-  return (1 + groups) * set_size(planes);
+std::int64_t ChannelsLastGradient::scratch_size(std::int64_t planes, std::int64_t sets) const {
+  return sets * set_size(planes);
 }
 
 ChannelsLastGradientRunner::ChannelsLastGradientRunner(const ChannelsLastGradient& gradient,
@@ -82,44 +83,61 @@ ChannelsLastGradientRunner::ChannelsLastGradientRunner(const ChannelsLastGradien
       depth_(gradient.depth()),
       tiles_(gradient.tiles_of(first, end, kernels_.tap_rows)),
       groups_(scratch),
-      sums_(scratch + gradient.set_size(end - first)),
-      totals_(sums_) {}
+      sums_(scratch + gradient.set_size(end - first)) {}
+
+namespace {
+
+/// Visitors of sums and the numbers of the caller that they belong to.
+void store(const float& sum, float& number) { number = sum; }
+void load(float& sum, const float& number) { sum = number; }
+
+}  // namespace
 
 void ChannelsLastGradientRunner::run(const float* operand, const float* other, float* out) {
   add_groups(0, ceil_div(depth_, kDotGroupPositions), false, operand, other);
-  write(out);
+  for_each_number(sums_, out, store);
+}
+
+void ChannelsLastGradientRunner::resume(const DotShare& share, const float* operand, const float* other,
+                                        const std::array<float*, kDotWords>& words) {
+  operand_ = operand;
+  other_ = other;
+  take_window_share(
+      share, words, groups_, gradient_.set_size(end_ - first_),
+      [&](std::int64_t begin, std::int64_t end, const BlockSums& sums) { add_block(begin, end, sums); },
+      [&](float* set, float* word) { for_each_number(set, word, load); },
+      [&](float* set, float* word) { for_each_number(set, word, store); });
 }
 
 void ChannelsLastGradientRunner::add_groups(std::int64_t first, std::int64_t end, bool each,
                                             const float* operand, const float* other) {
-  totals_ = sums_;
-  totals_from_ = first * kDotGroupPositions;
-  for (std::int64_t k = first * kDotGroupPositions; k < std::min(depth_, end * kDotGroupPositions);
-       k += kDotBlock) {
-    if (each && k % kDotGroupPositions == 0 && k > totals_from_) {
-      totals_ += gradient_.set_size(end_ - first_);
-      totals_from_ = k;
-    }
-    add_block(k, std::min(depth_, k + kDotBlock), operand, other);
+  operand_ = operand;
+  other_ = other;
+  const std::int64_t size = gradient_.set_size(end_ - first_);
+  const std::int64_t last = std::min(depth_, end * kDotGroupPositions);
+  const std::int64_t step = each ? kDotGroupPositions : depth_;
+  float* sums = sums_;
+  for (std::int64_t k = first * kDotGroupPositions; k < last; k += step, sums += size) {
+    add_groups_of_terms(
+        k, std::min(last, k + step), false, groups_, sums,
+        [&](std::int64_t begin, std::int64_t stop, const BlockSums& to) { add_block(begin, stop, to); });
   }
-  totals_ = sums_;
 }
 
 /// Adds the terms [begin, end) of one block to all sums.
-void ChannelsLastGradientRunner::add_block(std::int64_t begin, std::int64_t end, const float* operand,
-                                           const float* other) {
+void ChannelsLastGradientRunner::add_block(std::int64_t begin, std::int64_t end, const BlockSums& sums) {
   cut_pieces(begin, end);
-  const bool all_terms = !is_finite(other);
+  const bool all_terms = !is_finite(other_);
   if (tiles_ == ChannelsLastGradient::Tiles::kOfPlanes) {
     for (std::int64_t tap = 0; tap < form_.rows.taps * form_.columns.taps; ++tap) {
       find_runs(tap / form_.columns.taps, tap % form_.columns.taps, all_terms);
-      multiply(tap, begin, end, operand, other);
+      multiply(tap, sums);
     }
     return;
   }
   for (std::int64_t row_tap = 0; row_tap < form_.rows.taps; ++row_tap) {
     find_tap_runs(row_tap, all_terms);
-    multiply_taps(row_tap, begin, end, operand, other);
+    multiply_taps(row_tap, sums);
   }
 }
 
@@ -131,7 +149,7 @@ void ChannelsLastGradientRunner::finish(const std::vector<GroupSums>& rest, floa
       for (std::int64_t i = 0; i < size; ++i) sums_[i] += from[i];
     }
   }
-  write(out);
+  for_each_number(sums_, out, store);
 }
 
 /// Cuts terms [begin, end) into pieces that each lie in one line of outputs.
@@ -210,10 +228,8 @@ void ChannelsLastGradientRunner::for_each_tile(Visit visit) const {
   }
 }
 
-/// Adds terms [begin, end) of a block to a tap's sums.
-void ChannelsLastGradientRunner::multiply(std::int64_t tap, std::int64_t begin, std::int64_t end,
-                                          const float* operand, const float* other) {
-  const bool closes = end % kDotGroupPositions == 0 || end == depth_;
+/// Adds the terms of a block, runs_, to a tap's sums.
+void ChannelsLastGradientRunner::multiply(std::int64_t tap, const BlockSums& sums) {
   const std::int64_t tap_at = tap * (end_ - first_) * form_.count;
   TileTask task;
   task.a_row_stride = gradient_.plane_step_;
@@ -221,29 +237,30 @@ void ChannelsLastGradientRunner::multiply(std::int64_t tap, std::int64_t begin, 
   task.b_step = form_.other_column;
   task.b_panel_stride = kPanelWidth;
   task.out_panel_stride = kPanelWidth;
-  task.accumulate = closes && begin >= totals_from_ + kDotGroupPositions;
   for_each_tile([&](std::int64_t plane, int height, std::int64_t panel, int panels, std::int64_t at) {
-    task.a = operand + form_.planes[static_cast<std::size_t>(plane)];
-    task.b = other + panel * kPanelWidth;
-    task.group = begin % kDotGroupPositions == 0 ? nullptr : groups_ + tap_at + at;
-    task.out = (closes ? totals_ : groups_) + tap_at + at;
+    task.a = operand_ + form_.planes[static_cast<std::size_t>(plane)];
+    task.b = other_ + panel * kPanelWidth;
+    sums.give(task, tap_at + at);
     task.out_row_stride = panels * kPanelWidth;
     kernels_.window_runs(task, runs_.data(), runs_.size(), height, panels);
   });
 }
 
-void ChannelsLastGradientRunner::write(float* out) const {
-  if (tiles_ != ChannelsLastGradient::Tiles::kOfPlanes) return write_taps(out);
+/// Calls visit(sum, number) for each of a set's sums and its place in `out`, which is laid out like the
+/// outputs.
+template <class Visit>
+void ChannelsLastGradientRunner::for_each_number(float* sums, float* out, Visit visit) const {
+  if (tiles_ != ChannelsLastGradient::Tiles::kOfPlanes) return for_each_tap_number(sums, out, visit);
   for (std::int64_t tap = 0; tap < form_.rows.taps * form_.columns.taps; ++tap) {
     const std::int64_t tap_at = tap * (end_ - first_) * form_.count;
     float* const to =
         out + tap / form_.columns.taps * form_.out_row_tap + tap % form_.columns.taps * form_.out_column_tap;
     for_each_tile([&](std::int64_t plane, int height, std::int64_t panel, int panels, std::int64_t at) {
       for (int i = 0; i < height; ++i) {
-        const float* const from = totals_ + tap_at + at + i * panels * kPanelWidth;
+        float* const from = sums + tap_at + at + i * panels * kPanelWidth;
         float* const row =
             to + form_.out_planes[static_cast<std::size_t>(plane + i)] + panel * kPanelWidth * form_.out_step;
-        for (std::int64_t c = 0; c < panels * kPanelWidth; ++c) row[c * form_.out_step] = from[c];
+        for (std::int64_t c = 0; c < panels * kPanelWidth; ++c) visit(from[c], row[c * form_.out_step]);
       }
     });
   }
@@ -296,14 +313,12 @@ void ChannelsLastGradientRunner::for_each_tap_tile(Visit visit) const {
 }
 
 /// multiply() for the three taps of a kernel row together.
-void ChannelsLastGradientRunner::multiply_taps(std::int64_t row_tap, std::int64_t begin, std::int64_t end,
-                                               const float* operand, const float* other) {
-  const bool closes = end % kDotGroupPositions == 0 || end == depth_;
+void ChannelsLastGradientRunner::multiply_taps(std::int64_t row_tap, const BlockSums& sums) {
   const std::int64_t taps_at = row_tap * kTaps * (end_ - first_) * form_.count;
   const std::int64_t tap_stride =
       (gradient_.columns_.taps[1].index - gradient_.columns_.taps[0].index) * form_.columns.stride;
   const bool rows = tiles_ == ChannelsLastGradient::Tiles::kTapsAreRows;
-  const float* const planes = operand + form_.planes[static_cast<std::size_t>(first_)];
+  const float* const planes = operand_ + form_.planes[static_cast<std::size_t>(first_)];
   TileTask task;
   task.a_step = form_.other_column;
   task.b_step = form_.columns.step * form_.columns.stride;
@@ -311,21 +326,19 @@ void ChannelsLastGradientRunner::multiply_taps(std::int64_t row_tap, std::int64_
   task.a_row_stride = tap_stride;
   task.b_panel_stride = rows ? kPanelWidth : tap_stride;
   task.out_panel_stride = kPanelWidth;
-  task.accumulate = closes && begin >= totals_from_ + kDotGroupPositions;
   for_each_tap_tile([&](std::int64_t first, int count, std::int64_t at) {
-    task.a = rows ? planes : other + first;
-    task.b = rows ? other + first * kPanelWidth : planes;
-    task.group = begin % kDotGroupPositions == 0 ? nullptr : groups_ + taps_at + at;
-    task.out = (closes ? totals_ : groups_) + taps_at + at;
+    task.a = rows ? planes : other_ + first;
+    task.b = rows ? other_ + first * kPanelWidth : planes;
+    sums.give(task, taps_at + at);
     task.out_row_stride = (rows ? count : kTaps) * kPanelWidth;
     if (rows) return kernels_.window_runs(task, runs_.data(), runs_.size(), kTaps, count);
     kernels_.window_taps(task, runs_.data(), runs_.size(), count);
   });
 }
 
-void ChannelsLastGradientRunner::write_taps(float* out) const {
+template <class Visit>
+void ChannelsLastGradientRunner::for_each_tap_number(float* sums, float* out, Visit visit) const {
   const bool rows = tiles_ == ChannelsLastGradient::Tiles::kTapsAreRows;
-  const float* from = totals_;
   for (std::int64_t row_tap = 0; row_tap < form_.rows.taps; ++row_tap) {
     for_each_tap_tile([&](std::int64_t first, int count, std::int64_t) {
       for (std::int64_t i = 0; i < kTaps * count * kPanelWidth; ++i) {
@@ -335,8 +348,8 @@ void ChannelsLastGradientRunner::write_taps(float* out) const {
         const std::int64_t column =
             rows ? (first + outer % count) * kPanelWidth + lane : first + outer / kTaps;
         const std::int64_t plane = first_ + (rows ? 0 : lane);
-        out[row_tap * form_.out_row_tap + tap * form_.out_column_tap +
-            form_.out_planes[static_cast<std::size_t>(plane)] + column * form_.out_step] = *from++;
+        visit(*sums++, out[row_tap * form_.out_row_tap + tap * form_.out_column_tap +
+                           form_.out_planes[static_cast<std::size_t>(plane)] + column * form_.out_step]);
       }
     });
   }

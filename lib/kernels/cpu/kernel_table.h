@@ -20,7 +20,8 @@ struct TileTask {
   std::int64_t b_step = 0;
   const float* group = nullptr;  ///< tile of the group's sum so far, [rows][panels][16]; null: +0
   bool accumulate = false;       ///< then add `out`, which holds the sum of the groups before
-  /// `tile` only: the block began before the task. Its sums start at `out`, and go back there as they are.
+  /// The block began before the task, or goes on after it: its sums start at `out`, and go back there as they
+  /// are. Not for window_columns.
   bool resumes = false;
   float* out = nullptr;  ///< element (i, s, lane) is out[i * out_row_stride + s * out_panel_stride + lane]
   std::int64_t out_row_stride = 0;

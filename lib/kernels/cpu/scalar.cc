@@ -11,6 +11,11 @@ namespace {
 
 constexpr int kTileRows = 4;
 
+/// The sums of a block that began before the task, if it did.
+void load(const TileTask& task, int rows, float (&sums)[kTileRows][16]) {
+  for (int i = 0; task.resumes && i < rows; ++i) std::copy_n(task.out + i * task.out_row_stride, 16, sums[i]);
+}
+
 void store(const TileTask& task, int rows, const float (&sums)[kTileRows][16]) {
   for (int i = 0; i < rows; ++i) {
     for (int l = 0; l < 16; ++l) {
@@ -29,7 +34,7 @@ void store(const TileTask& task, int rows, const float (&sums)[kTileRows][16]) {
 template <class ElementA, class PanelB>
 void tile_of(const TileTask& task, int rows, ElementA a, PanelB b) {
   float sums[kTileRows][16] = {};
-  for (int i = 0; task.resumes && i < rows; ++i) std::copy_n(task.out + i * task.out_row_stride, 16, sums[i]);
+  load(task, rows, sums);
   for (std::int64_t k = 0; k < task.depth; ++k) {
     for (int i = 0; i < rows; ++i) {
       const float x = a(i, k);
@@ -70,6 +75,7 @@ void window_rows(const TileTask& task, const std::int32_t* offsets, int rows, in
 
 void window_runs(const TileTask& task, const WindowRun* runs, std::size_t count, int rows, int /*panels*/) {
   float sums[kTileRows][16] = {};
+  load(task, rows, sums);
   for (const WindowRun* run = runs; run < runs + count; ++run) {
     const int first = run->rows == WindowRun::Rows::kButFirst ? 1 : 0;
     const int end = run->rows == WindowRun::Rows::kButLast ? rows - 1 : rows;

@@ -75,6 +75,7 @@ void window_runs_tile(const TileTask& task, const WindowRun* runs, std::size_t c
   constexpr int kVectors = kPanels * kPanelVectors;
   V sums[kRows][kVectors];
   clear(sums);
+  if (HWY_UNLIKELY(task.resumes)) load_block<kRows, kVectors>(task, sums);
   for (const WindowRun* run = runs; run < runs + count; ++run) {
     switch (run->rows) {
       case WindowRun::Rows::kAll: add_run<kRows, kVectors, 0, kRows>(task, *run, sums); break;
@@ -83,6 +84,7 @@ void window_runs_tile(const TileTask& task, const WindowRun* runs, std::size_t c
       case WindowRun::Rows::kSome: add_some_rows<kRows, kVectors>(task, *run, sums); break;
     }
   }
+  if (HWY_UNLIKELY(task.resumes)) return store_block<kRows, kVectors>(task, sums);
   store_tile<kRows, kVectors>(task, sums);
 }
 
@@ -156,6 +158,7 @@ template <int kRows>
 void window_taps_tile(const TileTask& task, const WindowRun* runs, std::size_t count) {
   V sums[kRows][kTaps];
   clear(sums);
+  if (HWY_UNLIKELY(task.resumes)) load_block<kRows, kTaps>(task, sums);
   for (const WindowRun* run = runs; run < runs + count; ++run) {
     switch (run->rows) {
       case WindowRun::Rows::kAll: add_taps<kRows, 0, kTaps>(task, *run, sums); break;
@@ -164,6 +167,7 @@ void window_taps_tile(const TileTask& task, const WindowRun* runs, std::size_t c
       case WindowRun::Rows::kSome: add_some_taps<kRows>(task, *run, sums); break;
     }
   }
+  if (HWY_UNLIKELY(task.resumes)) return store_block<kRows, kTaps>(task, sums);
   store_tile<kRows, kTaps>(task, sums);
 }
 

@@ -33,6 +33,7 @@ void window_rows_tile(const TileTask& task, const std::int32_t* HWY_RESTRICT off
   const D d;
   V sums[kRows][kVectors];
   clear(sums);
+  if (HWY_UNLIKELY(task.resumes)) load_block<kRows, kVectors>(task, sums);
   const std::int64_t stride = task.a_row_stride;
   const float* HWY_RESTRICT b = task.b;
   for (std::int64_t k = 0; k < task.depth; ++k) {
@@ -53,6 +54,7 @@ void window_rows_tile(const TileTask& task, const std::int32_t* HWY_RESTRICT off
     }
     b += 16;
   }
+  if (HWY_UNLIKELY(task.resumes)) return store_block<kRows, kVectors>(task, sums);
   store_tile<kRows, kVectors>(task, sums);
 }
 

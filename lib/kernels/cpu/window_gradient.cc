@@ -1,7 +1,8 @@
 // Dots over all outputs of all images, one block of 256 terms after the other. A block's images are copied
 // into grids (window_grid.cc), of which only as many are kept as a block can touch; the block's part of the
 // other side is packed into panels. Then each tile (planes or taps by panels) takes the whole block from the
-// nearest caches. Scratch holds the sums of the open group and of all finished groups, tile after tile.
+// nearest caches. Scratch holds the sums of the open group and of all finished groups, tile after tile, and
+// of the open block where dots are cut.
 // Channels-last images go to channels_last_gradient.cc.
 #include <algorithm>
 
@@ -12,6 +13,7 @@
 #include "kernel_table.h"
 #include "packing.h"
 #include "row_panels.h"
+#include "window_share.h"
 
 namespace dgx::kernels::cpu {
 namespace {
@@ -39,9 +41,10 @@ std::int64_t WindowGradient::terms_of(std::int64_t first, std::int64_t end) cons
   return std::min(depth, end * kDotGroupPositions) - std::min(depth, first * kDotGroupPositions);
 }
 
-std::int64_t WindowGradient::scratch_size(std::int64_t planes, std::int64_t groups) const {
-  if (channels_last_) return channels_last_->scratch_size(planes, groups);
-  return in_lines(form_.count) * (kDotBlock + 2 * planes * taps()) + slots() * in_lines(grid_.size(planes));
+std::int64_t WindowGradient::scratch_size(std::int64_t planes, std::int64_t sets) const {
+  if (channels_last_) return channels_last_->scratch_size(planes, sets);
+  return in_lines(form_.count) * (kDotBlock + sets * planes * taps()) +
+         slots() * in_lines(grid_.size(planes));
 }
 
 WindowGradientRunner::WindowGradientRunner(const WindowGradient& gradient, std::int64_t first,
@@ -55,10 +58,10 @@ WindowGradientRunner::WindowGradientRunner(const WindowGradient& gradient, std::
       slots_(gradient.slots()),
       slot_size_(in_lines(gradient.grid().size(end - first))),
       along_taps_(end - first < form_.columns.taps && gradient.grid().has_even_columns()),
+      set_size_(in_lines(form_.count) * (end - first) * gradient.taps()),
       packed_(scratch),
-      groups_(packed_ + in_lines(form_.count) * kDotBlock),
-      totals_(groups_ + in_lines(form_.count) * (end - first) * gradient.taps()),
-      grids_(totals_ + in_lines(form_.count) * (end - first) * gradient.taps()) {
+      grids_(packed_ + in_lines(form_.count) * kDotBlock),
+      sets_(grids_ + slots_ * slot_size_) {
   if (gradient.channels_last() != nullptr) {
     channels_last_ =
         std::make_unique<ChannelsLastGradientRunner>(*gradient.channels_last(), first, end, scratch);
@@ -71,7 +74,25 @@ WindowGradientRunner::~WindowGradientRunner() = default;
 
 void WindowGradientRunner::run(const float* operand, const float* other, float* out) {
   if (channels_last_) return channels_last_->run(operand, other, out);
-  run_grids(operand, other, out);
+  start(operand, other);
+  float* const totals = sets_ + set_size_;
+  add_groups_of_terms(
+      0, depth_, false, sets_, totals,
+      [&](std::int64_t begin, std::int64_t end, const BlockSums& sums) { add_block(begin, end, sums); });
+  for_each_number(totals, out, [](const float& sum, float& number) { number = sum; });
+}
+
+void WindowGradientRunner::resume(const DotShare& share, const float* operand, const float* other,
+                                  const std::array<float*, kDotWords>& words) {
+  if (channels_last_) return channels_last_->resume(share, operand, other, words);
+  start(operand, other);
+  const auto load = [](float& sum, const float& number) { sum = number; };
+  const auto store = [](const float& sum, float& number) { number = sum; };
+  take_window_share(
+      share, words, sets_, set_size_,
+      [&](std::int64_t begin, std::int64_t end, const BlockSums& sums) { add_block(begin, end, sums); },
+      [&](float* set, float* word) { for_each_number(set, word, load); },
+      [&](float* set, float* word) { for_each_number(set, word, store); });
 }
 
 GroupSums WindowGradientRunner::add_groups(std::int64_t first, std::int64_t end, const float* operand,
@@ -84,17 +105,17 @@ void WindowGradientRunner::finish(const std::vector<GroupSums>& rest, float* out
   channels_last_->finish(rest, out);
 }
 
-void WindowGradientRunner::run_grids(const float* operand, const float* other, float* out) {
+void WindowGradientRunner::start(const float* operand, const float* other) {
   operand_ = operand;
   other_ = other;
   next_image_ = 0;
-  for (std::int64_t k = 0; k < depth_; k += kDotBlock) {
-    const std::int64_t end = std::min(depth_, k + kDotBlock);
-    load(k, end);
-    pack(k, end);
-    multiply(k, end);
-  }
-  write(out);
+}
+
+/// Adds terms [begin, end), of one block, to all sums.
+void WindowGradientRunner::add_block(std::int64_t begin, std::int64_t end, const BlockSums& sums) {
+  load(begin, end);
+  pack(begin, end);
+  multiply(begin, end, sums);
 }
 
 /// Copies the images that terms [begin, end) lie in to their grids, and computes each term's offset there.
@@ -162,36 +183,36 @@ void WindowGradientRunner::for_each_tile(Visit visit) const {
 }
 
 /// Adds block [begin, end) to all tiles.
-void WindowGradientRunner::multiply(std::int64_t begin, std::int64_t end) {
+void WindowGradientRunner::multiply(std::int64_t begin, std::int64_t end, const BlockSums& sums) {
   const WindowGrid& grid = gradient_.grid();
-  const bool closes = end % kDotGroupPositions == 0 || end == depth_;
   TileTask task;
   task.depth = end - begin;
   task.a_row_stride = along_taps_ ? grid.tap(0, 1) - grid.tap(0, 0) : grid.plane_stride();
   task.b_panel_stride = kDotBlock * kPanelWidth;
   task.out_panel_stride = kPanelWidth;
-  task.accumulate = closes && begin >= kDotGroupPositions;
   for_each_tile([&](const Tile& tile, std::int64_t at) {
     task.a = grids_ + tile.plane * grid.plane_stride() + grid.tap(tile.row_tap, tile.column_tap);
     task.b = packed_ + tile.panel * task.b_panel_stride;
-    task.group = begin % kDotGroupPositions == 0 ? nullptr : groups_ + at;
-    task.out = (closes ? totals_ : groups_) + at;
+    sums.give(task, at);
     task.out_row_stride = tile.panels * kPanelWidth;
     kernels_.window_rows(task, offsets_.data(), tile.height, tile.panels);
   });
 }
 
-void WindowGradientRunner::write(float* out) const {
+/// Calls visit(sum, number) for each of a set's sums and its place in `out`, which is laid out like the
+/// outputs.
+template <class Visit>
+void WindowGradientRunner::for_each_number(float* sums, float* out, Visit visit) const {
   for_each_tile([&](const Tile& tile, std::int64_t at) {
     const std::int64_t columns =
         std::min<std::int64_t>(tile.panels * kPanelWidth, form_.count - tile.panel * kPanelWidth);
     for (int i = 0; i < tile.height; ++i) {
-      const float* from = totals_ + at + i * tile.panels * kPanelWidth;
+      float* const from = sums + at + i * tile.panels * kPanelWidth;
       const std::int64_t plane = first_ + tile.plane + (along_taps_ ? 0 : i);
       float* to = out + form_.out_planes[static_cast<std::size_t>(plane)] + tile.row_tap * form_.out_row_tap +
                   (tile.column_tap + (along_taps_ ? i : 0)) * form_.out_column_tap +
                   tile.panel * kPanelWidth * form_.out_step;
-      for (std::int64_t c = 0; c < columns; ++c) to[c * form_.out_step] = from[c];
+      for (std::int64_t c = 0; c < columns; ++c) visit(from[c], to[c * form_.out_step]);
     }
   });
 }

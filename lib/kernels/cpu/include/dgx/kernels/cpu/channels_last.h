@@ -131,8 +131,8 @@ class ChannelsLastGradient {
   [[nodiscard]] static std::shared_ptr<const ChannelsLastGradient> of(const WindowGradientForm& form);
   /// Number of terms of an element.
   [[nodiscard]] std::int64_t depth() const;
-  /// Floats of scratch for a runner of `planes` planes that keeps the sums of `groups` groups.
-  [[nodiscard]] std::int64_t scratch_size(std::int64_t planes, std::int64_t groups) const;
+  /// Floats of scratch for a runner of `planes` planes that keeps `sets` sets of sums.
+  [[nodiscard]] std::int64_t scratch_size(std::int64_t planes, std::int64_t sets) const;
 
  private:
   friend class ChannelsLastGradientRunner;
@@ -158,6 +158,9 @@ class ChannelsLastGradientRunner {
   ChannelsLastGradientRunner(const ChannelsLastGradient& gradient, std::int64_t first, std::int64_t end,
                              float* scratch);
   void run(const float* operand, const float* other, float* out);
+  /// WindowGradientRunner::resume().
+  void resume(const DotShare& share, const float* operand, const float* other,
+              const std::array<float*, kDotWords>& words);
   /// Sums groups [first, end) of terms: into one total or, if `each`, into one sum per group.
   void add_groups(std::int64_t first, std::int64_t end, bool each, const float* operand, const float* other);
   /// The sums made by add_groups(), one set after the other.
@@ -170,18 +173,18 @@ class ChannelsLastGradientRunner {
   struct Piece {
     std::int64_t image = 0, row = 0, begin = 0, end = 0;
   };
-  void add_block(std::int64_t begin, std::int64_t end, const float* operand, const float* other);
+  void add_block(std::int64_t begin, std::int64_t end, const BlockSums& sums);
   void cut_pieces(std::int64_t begin, std::int64_t end);
   [[nodiscard]] bool is_finite(const float* other) const;
   void find_runs(std::int64_t row_tap, std::int64_t column_tap, bool all_terms);
   void find_tap_runs(std::int64_t row_tap, bool all_terms);
   void add_run(std::int64_t a, std::int64_t b, std::int64_t count);
-  void multiply(std::int64_t tap, std::int64_t begin, std::int64_t end, const float* operand,
-                const float* other);
-  void multiply_taps(std::int64_t row_tap, std::int64_t begin, std::int64_t end, const float* operand,
-                     const float* other);
-  void write(float* out) const;
-  void write_taps(float* out) const;
+  void multiply(std::int64_t tap, const BlockSums& sums);
+  void multiply_taps(std::int64_t row_tap, const BlockSums& sums);
+  template <class Visit>
+  void for_each_number(float* sums, float* out, Visit visit) const;
+  template <class Visit>
+  void for_each_tap_number(float* sums, float* out, Visit visit) const;
   template <class Visit>
   void for_each_tile(Visit visit) const;
   template <class Visit>
@@ -192,9 +195,8 @@ class ChannelsLastGradientRunner {
   const KernelTable& kernels_;
   std::int64_t first_, end_, depth_;
   ChannelsLastGradient::Tiles tiles_;
+  const float *operand_ = nullptr, *other_ = nullptr;
   float *groups_, *sums_;
-  float* totals_;                 // the set of sums_ that is added to
-  std::int64_t totals_from_ = 0;  // the first term in totals_
   std::vector<Piece> pieces_;
   std::vector<WindowRun> runs_;
 };

@@ -5,9 +5,12 @@
 #include <memory>
 #include <vector>
 
+#include "dgx/kernels/cpu/resumed_dot.h"
 #include "dgx/kernels/fold_order.h"
 
 namespace dgx::kernels::cpu {
+
+struct BlockSums;
 
 /// Products with one operand read through sliding windows: convolutions and their gradients. Every element is
 /// a dot of dgx-numerics(7), "Folds", over all of its terms: positions outside the operand give the fill,
@@ -200,8 +203,10 @@ class WindowGradient {
   /// Outputs of an image, and taps.
   [[nodiscard]] std::int64_t outputs() const { return form_.rows.outputs * form_.columns.outputs; }
   [[nodiscard]] std::int64_t taps() const { return form_.rows.taps * form_.columns.taps; }
-  /// Floats that a runner of `planes` planes needs, if it keeps the sums of `groups` groups.
-  [[nodiscard]] std::int64_t scratch_size(std::int64_t planes, std::int64_t groups = 1) const;
+  /// Floats that a runner of `planes` planes needs, if it keeps `sets` sets of sums: kPlainSets; kDotWords if
+  /// it takes shares; one more than the groups that it adds up.
+  [[nodiscard]] std::int64_t scratch_size(std::int64_t planes, std::int64_t sets = kPlainSets) const;
+  static constexpr std::int64_t kPlainSets = 2;
   /// Groups of terms (dgx-numerics(7), "dot") that runners can sum independently; 0: this form does not allow
   /// it.
   [[nodiscard]] std::int64_t groups() const;
@@ -219,10 +224,15 @@ class WindowGradient {
 /// then adds the others' sums (finish).
 class WindowGradientRunner {
  public:
-  /// `scratch` holds gradient.scratch_size(end - first, groups) floats.
+  /// `scratch` holds gradient.scratch_size(end - first, sets) floats.
   WindowGradientRunner(const WindowGradient& gradient, std::int64_t first, std::int64_t end, float* scratch);
   ~WindowGradientRunner();
   void run(const float* operand, const float* other, float* out);
+  /// Takes a share of the terms of dots that are cut (resumed_dot.h): the gradient's images are those of the
+  /// share. `words`: by DotWord, laid out like the outputs; null if there is none, the same if two are of one
+  /// place. Needs kDotWords sets. After the last share the total is the output.
+  void resume(const DotShare& share, const float* operand, const float* other,
+              const std::array<float*, kDotWords>& words);
 
   /// Sums groups [first, end): for the first thread (first = 0) into one total, for others into one sum per
   /// group, since groups are added in order.
@@ -241,11 +251,13 @@ class WindowGradientRunner {
   };
   template <class Visit>
   void for_each_tile(Visit visit) const;
-  void run_grids(const float* operand, const float* other, float* out);
+  void start(const float* operand, const float* other);
+  void add_block(std::int64_t begin, std::int64_t end, const BlockSums& sums);
   void load(std::int64_t begin, std::int64_t end);
   void pack(std::int64_t begin, std::int64_t end);
-  void multiply(std::int64_t begin, std::int64_t end);
-  void write(float* out) const;
+  void multiply(std::int64_t begin, std::int64_t end, const BlockSums& sums);
+  template <class Visit>
+  void for_each_number(float* sums, float* out, Visit visit) const;
 
   const WindowGradient& gradient_;
   const WindowGradientForm& form_;
@@ -257,7 +269,8 @@ class WindowGradientRunner {
   std::int64_t next_image_ = 0;  ///< images before it have been copied
   std::array<std::int32_t, kDotBlock> offsets_{};
   const float *operand_ = nullptr, *other_ = nullptr;
-  float *packed_, *groups_, *totals_, *grids_;
+  std::int64_t set_size_;
+  float *packed_, *grids_, *sets_;
   std::unique_ptr<ChannelsLastGradientRunner> channels_last_;
 };
 
