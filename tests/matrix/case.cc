@@ -24,6 +24,7 @@ std::string join(const Shape& shape, char separator) {
 }
 
 std::string entry_name(std::size_t input) { return fmt::format("model/{:02}", input); }
+std::string field_name(std::size_t input) { return fmt::format("f{:02}", input); }
 
 namespace {
 
@@ -33,11 +34,13 @@ std::string strings(const char* key, const std::vector<std::string>& all) {
   return all.empty() ? "" : fmt::format("\"{}\":[{}],", key, text);
 }
 
-std::string input_text(const Input& input, std::size_t v, std::optional<std::size_t> next) {
+std::string input_text(const Input& input, std::size_t v, bool is_field, std::optional<std::size_t> next) {
   const std::string head =
       fmt::format("{{\"k\":\"input\",{}{}\"s\":[{}],", next ? fmt::format("\"next\":{},", *next) : "",
                   input.constant.empty() ? "" : "\"of\":[\"" + input.constant + "\"],", join(input.shape));
-  const std::string source = input.constant.empty() ? "state " + entry_name(v) : "constant";
+  const std::string source = is_field                 ? "batch " + field_name(v)
+                             : input.constant.empty() ? "state " + entry_name(v)
+                                                      : "constant";
   return fmt::format("{}\"src\":\"{}\",\"t\":\"{}\",\"v\":{}}}\n", head, source, name_of(input.dtype), v);
 }
 
@@ -88,8 +91,9 @@ Result<std::shared_ptr<const program::Program>> program_of(const Case& c, const 
   std::string text;
   for (std::size_t v = 0; v < c.inputs.size(); ++v) {
     const bool stays = !form.in_place || v > 0;
-    const bool changes = !form.evaluation && c.inputs[v].constant.empty();
-    text += input_text(c.inputs[v], v, changes ? std::optional(stays ? v : last) : std::nullopt);
+    const bool is_field = form.is_field(c.inputs[v]);
+    const bool changes = !form.evaluation && !is_field && c.inputs[v].constant.empty();
+    text += input_text(c.inputs[v], v, is_field, changes ? std::optional(stays ? v : last) : std::nullopt);
   }
   std::size_t v = c.inputs.size();
   for (std::string line : c.lines) {

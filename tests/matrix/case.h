@@ -77,19 +77,26 @@ enum class Purity : std::uint8_t { kFinite, kPoisoned };
 
 /// The form of the step program. Every input stays unchanged, unless `in_place` is set, with which the last
 /// value may replace input 0; with `keep_last` the last value becomes the entry model/z. `evaluation`: inputs
-/// have no next value.
+/// have no next value. `samples`: inputs of that first extent (is_field) are fields of a batch of as many
+/// samples, and no entries.
 struct Form {
   bool evaluation = false;
   bool keep_last = false;
   bool in_place = false;
+  std::int64_t samples = 0;
+
+  [[nodiscard]] bool is_field(const Input& input) const {
+    return samples > 0 && input.constant.empty() && !input.shape.empty() && input.shape[0] == samples;
+  }
 };
 [[nodiscard]] Result<std::shared_ptr<const program::Program>> program_of(const Case& c, const Form& form);
 
 /// The inputs' numbers, drawn from `seed`, constants included.
 [[nodiscard]] kernels::ByValue<Tensor> input_tensors(const Case& c, std::uint64_t seed);
 
-/// "model/00", "model/01", …
+/// "model/00", "model/01", …; and of an input that is a field "f00", "f01", …
 [[nodiscard]] std::string entry_name(std::size_t input);
+[[nodiscard]] std::string field_name(std::size_t input);
 
 [[nodiscard]] std::string join(const Shape& shape, char separator = ',');
 

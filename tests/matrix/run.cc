@@ -5,12 +5,15 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <set>
 
 #include "counted.h"
 #include "device_module.h"
 #include "dgx/exec/device_executor.h"
 #include "dgx/exec/executor.h"
+#include "dgx/exec/parts_executor.h"
 #include "dgx/kernels/evaluate.h"
+#include "dgx/kernels/order.h"
 #include "dgx/kernels/scalar.h"
 #include "dgx/program/check.h"
 
@@ -98,8 +101,21 @@ class Run {
     if (may_replace_input() && !not_finite_) {
       if (auto text = steps({false, false, true}); !text.empty()) return "as a step in place: " + text;
     }
+    if (!device_.empty()) return {};
+    std::set<std::int64_t> samples;
+    for (const Input& input : case_.inputs) {
+      if (input.constant.empty() && !input.shape.empty() && input.shape[0] > 1)
+        samples.insert(input.shape[0]);
+    }
+    for (const std::int64_t n : samples) {
+      if (auto text = parts({false, true, false, n}); !text.empty())
+        return fmt::format("{} samples in parts: {}", n, text);
+    }
     return {};
   }
+
+  /// Steps that were made in parts.
+  [[nodiscard]] std::int64_t cut() const { return cut_; }
 
  private:
   [[nodiscard]] bool may_replace_input() const {
@@ -113,7 +129,7 @@ class Run {
     State state;
     if (!form.evaluation) state.push_back({"loss", Tensor(DType::kF32, {})});
     for (std::size_t i = 0; i < case_.inputs.size(); ++i) {
-      if (case_.inputs[i].constant.empty())
+      if (case_.inputs[i].constant.empty() && !form.is_field(case_.inputs[i]))
         state.push_back({entry_name(i), reference_.values[ValueIndex(i)]});
     }
     const Tensor& made = reference_.values.back();
@@ -155,7 +171,7 @@ class Run {
     }
     if (!status.ok()) return status.error().message;
     for (std::size_t i = form.in_place ? 1 : 0; i < case_.inputs.size(); ++i) {
-      if (!case_.inputs[i].constant.empty()) continue;
+      if (!case_.inputs[i].constant.empty() || form.is_field(case_.inputs[i])) continue;
       if (auto difference = compare(after, entry_name(i), reference_.values[ValueIndex(i)]);
           !difference.empty())
         return difference;
@@ -200,11 +216,49 @@ class Run {
     return difference.empty() ? "" : "value by value: " + difference;
   }
 
+  /// The step in as many parts as there are threads, and one more: empty also if the program is not cut.
+  std::string parts(const Form& form) {
+    constexpr std::uint64_t kSeed = 1;
+    const auto program = program_of(case_, form);
+    if (!program.ok()) return program.error().message;
+    const auto order = kernels::DataOrder::create(kSeed, form.samples, form.samples);
+    if (!order.ok()) return order.error().message;
+    const std::vector<std::int64_t> rows = order->batch_indices(0);
+    const Tensor names_a_batch(DType::kF32, {form.samples});
+    std::vector<Tensor> fields;
+    exec::StepInputs inputs{{}, kSeed, form.samples, {{"x", names_a_batch.view()}}};
+    fields.reserve(case_.inputs.size());
+    for (std::size_t i = 0; i < case_.inputs.size(); ++i) {
+      if (!form.is_field(case_.inputs[i])) continue;
+      fields.push_back(rows_at(reference_.values[ValueIndex(i)], rows));
+      inputs.fields.emplace(field_name(i), fields.back().view());
+    }
+    const std::int64_t count = std::min<std::int64_t>(form.samples, threads_ + 1);
+    const auto executor = exec::PartsExecutor::create(*program, inputs, threads_, count);
+    if (!executor.ok()) return executor.error().code == ErrorCode::kUsage ? "" : executor.error().message;
+    ++cut_;
+    if (const Status status = (*executor)->load(state(form)); !status.ok()) return status.error().message;
+    const Status stepped = (*executor)->step();
+    const std::string text = check_step(stepped, (*executor)->state().value(), form);
+    return text.empty() ? "" : fmt::format("{}: {}\n{}", count, text, (*executor)->explain());
+  }
+
+  /// Row n of `tensor` as row rows[n].
+  static Tensor rows_at(const Tensor& tensor, const std::vector<std::int64_t>& rows) {
+    Tensor out(tensor.dtype(), tensor.shape());
+    const std::size_t size = tensor.bytes().size() / rows.size();
+    for (std::size_t n = 0; n < rows.size(); ++n)
+      std::ranges::copy(tensor.bytes().subspan(n * size, size),
+                        out.bytes().subspan(static_cast<std::size_t>(rows[n]) * size, size).begin());
+    return out;
+  }
+
   const Case& case_;
   const Reference& reference_;
   const int threads_;
   const std::string& device_;
   const std::optional<std::size_t> not_finite_;
+  std::int64_t cut_ = 0;
 };
 
 }  // namespace
@@ -249,10 +303,12 @@ std::vector<Configuration> all_configurations() {
 }
 
 std::string differences(const Case& c, std::uint64_t seed, const Reference& reference,
-                        const Configuration& configuration) {
+                        const Configuration& configuration, std::int64_t& cut) {
   if (const Status status = cpu::force_instruction_set(configuration.set); !status.ok())
     return status.error().message;
-  const std::string found = Run(c, reference, configuration).all();
+  Run run(c, reference, configuration);
+  const std::string found = run.all();
+  cut += run.cut();
   if (found.empty()) return {};
   std::string text = fmt::format("{}: seed {}, {}, {} threads: {}\n", c.name, seed,
                                  name_of(configuration.set), configuration.threads, found);

@@ -30,11 +30,13 @@ struct Configuration {
 [[nodiscard]] std::vector<Configuration> all_configurations();
 
 /// Runs the case fused as an evaluation; fused as a training step whose state gets the last value (in
-/// addition to the inputs, and in place of input 0 if possible); and value by value. Returns the difference:
-/// case, seed, configuration, way, value, element and bits; empty if there is none. A last value that is not
-/// finite must stop the steps, naming the right entry and element.
+/// addition to the inputs, and in place of input 0 if possible); value by value; and, for each first extent
+/// of its inputs, as a step whose batch are the inputs of that extent, in parts, as far as such a step is
+/// cut. Returns the difference: case, seed, configuration, way, value, element and bits; empty if there is
+/// none. A last value that is not finite must stop the steps, naming the right entry and element. Adds to
+/// `cut` the steps that were made in parts.
 [[nodiscard]] std::string differences(const Case& c, std::uint64_t seed, const Reference& reference,
-                                      const Configuration& configuration);
+                                      const Configuration& configuration, std::int64_t& cut);
 
 /// Approximate number of scalar operations of the whole case.
 [[nodiscard]] std::int64_t work_of(const program::Program& program);
