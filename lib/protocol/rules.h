@@ -57,7 +57,7 @@ struct Entry {
 [[nodiscard]] Status apply(TaskRecord& record, const Entry& entry, const manifest::Profile& profile);
 
 // The proof, and what its parties owe after it: rules_proof.cc.
-[[nodiscard]] Status apply(TaskRecord& record, const Entry& entry, const manifest::Proof& proof);
+[[nodiscard]] Status apply(MarketState& market, const Entry& entry, const manifest::Proof& proof);
 [[nodiscard]] Status apply(TaskRecord& record, const Entry& entry, const manifest::Beacon& beacon);
 [[nodiscard]] Status apply(TaskRecord& record, const Entry& entry, const manifest::Opening& opening);
 [[nodiscard]] Status apply(MarketState& market, const Entry& entry,

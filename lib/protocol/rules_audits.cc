@@ -111,8 +111,8 @@ void release_undrawn(MarketState& market, std::int64_t now) {
     const std::set<Digest> kept = staked_offers(record);
     if (record.settlement || record.offers.size() <= kept.size()) continue;
     const Standing stands = standing(record, now);
-    const bool waits = stands.state == TaskState::kDrawn || stands.state == TaskState::kOpened ||
-                       stands.state == TaskState::kVerifyCommitted ||
+    const bool waits = stands.state == TaskState::kProofCommitted || stands.state == TaskState::kDrawn ||
+                       stands.state == TaskState::kOpened || stands.state == TaskState::kVerifyCommitted ||
                        (stands.state == TaskState::kRecheck && !record.audit);
     if (waits) {
       market.undrawn.emplace(*stands.deadline_ms, task);

@@ -52,13 +52,19 @@ Status check_deliverer(const TaskRecord& record, const Entry& entry, const manif
 
 }  // namespace
 
-Status apply(TaskRecord& record, const Entry& entry, const manifest::Proof& proof) {
+/// A proof is logged. Where no round comes in time for it, nobody is drawn, and the bonds of all offers
+/// unlock.
+Status apply(MarketState& market, const Entry& entry, const manifest::Proof& proof) {
+  DGX_TRY(TaskRecord* const found, record_of(market, proof.task));
+  TaskRecord& record = *found;
   DGX_CHECK(check_signer(entry, record.solver, "solver"));
   DGX_CHECK(check_state(record, entry.now, {TaskState::kAssigned}));
   DGX_CHECK(check_proof(record.task, entry.with(proof)));
   record.proof = entry.with(proof);
   record.proof_ms = entry.now;
   record.proof_slot = slot_of(entry.receipt_ms, record.task.body.policy);
+  if (market.policy->beacon_source != 0)
+    market.undrawn.emplace(*standing(record, entry.now).deadline_ms, record.task.id);
   return {};
 }
 

@@ -102,9 +102,9 @@ class Response {
     const auto now = view.market.clock().now();
     const bool waits = protocol::standing(record, now).state == protocol::TaskState::kProofCommitted;
     if (!record.round && waits) return wait_for("the round of the proof's slot");
+    if (!record.round) return Error{ErrorCode::kInconclusive, "no round came in time: nobody is drawn", {}};
     if (!record.offers.contains(offer_.id))
       return Error{ErrorCode::kInconclusive, "others were drawn to verify the proof", {}};
-    if (!record.round) return Error{ErrorCode::kInconclusive, "no round came in time: nobody is drawn", {}};
     if (!was_drawn(record, offer_.key_id))
       return wait_for(
           "the verdict of others who were drawn: whoever is drawn to audit it is one of those who "

@@ -117,8 +117,10 @@ TEST_CASE("a proof is opened after its own round") {
                 2'300) == "the proof is already opened");
 }
 
-TEST_CASE("where no round comes, nobody loses a bond for it") {
-  RoundMarket m;
+TEST_CASE("where no round comes, nobody loses a bond for it, and none stays locked") {
+  Policy policy = test::round_policy();
+  policy.audit_ppm = GENERATE(0, 500'000);
+  RoundMarket m(policy);
   m.take(any(m.run().task), 0);
   for (const auto& [who, bond] : four()) m.take(m.offer_of(who, bond), 0);
   m.take(m.assign_of(kSolver), 400);
@@ -127,9 +129,15 @@ TEST_CASE("where no round comes, nobody loses a bond for it") {
   // A slot and window_reveal_ms.
   CHECK(m.state(3'300) == "proof-committed");
   CHECK(m.state(3'301) == "awaiting-opening");
-  // One that comes later is taken, and draws nothing for this proof.
+  // One that comes later is taken, and draws nothing for this proof. From then on no bond is locked: the next
+  // entry, whatever it is, unlocks all.
   const auto late = by(kOperator, m.round_of(1));
+  m.deposit(3'300);
+  for (const auto& [who, bond] : four()) CHECK(m.gain(who) == -bond);
   SECTION("the round comes late") { m.take(late, 3'301); }
+  SECTION("no round comes") { m.deposit(3'301); }
+  for (const auto& [who, bond] : four()) CHECK(m.gain(who) == 0);
+  CHECK(m.record().offers.empty());
   m.take(by(kSolver, Opening{m.run().task.id, m.run().proof.id, m.run().proof.id, "opening"}), 3'400);
   CHECK(m.state(3'400) == "challenge-window");
   CHECK(m.market().slots_waiting().empty());
