@@ -92,6 +92,10 @@ bool hits(const Digest& lot, std::int64_t ppm) {
   return number < (static_cast<unsigned __int128>(ppm) << 64) / 1'000'000;
 }
 
+Digest audit_lot(const Digest& round, const Digest& verdict) {
+  return lot("audit", round, ByteWriter().digest(verdict).bytes());
+}
+
 DrawnVerifier draw_auditor(const Digest& round, const Digest& verdict, std::vector<StakedOffer> offers) {
   return draw_one(lot("auditor", round, ByteWriter().digest(verdict).bytes()), offers);
 }

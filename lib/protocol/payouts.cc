@@ -149,11 +149,39 @@ class LostBond {
   std::int64_t left_;
 };
 
-/// The cheat pays for the check that caught them, then their bond is split. The escrow goes back whole. An
-/// auditor has been paid from the jackpot, which gets that back.
+/// True if what an audit says against others was borne out: a denial by the verdict's fall, a volunteer's
+/// refutation by the proof's, or by an auditor's refutation that stands.
+bool is_borne_out(const Stakes& stakes, const RecheckStake& one) {
+  if (one.denies && !verdict_fell(stakes)) return false;
+  if (!one.refutes || one.drawn) return true;
+  return proof_fell(stakes) || refuting_auditor(stakes) != nullptr;
+}
+
+/// True if an audit, whose bond is not lost, is worth a fee: nothing that it confirms fell, and of what it
+/// denies something did; or it refutes, and nobody had said so before.
+bool is_worth_fee(const RecheckStake& one) {
+  if (one.refutes) return one.is_early;
+  return !one.overlooked && (!one.denies || one.found);
+}
+
+/// True if the auditor's fee is paid for this audit, whose bond goes back.
+bool earns_fee(const Stakes& stakes, const RecheckStake& one) {
+  return one.drawn && one.shown && !audit_fell(stakes, one) && is_borne_out(stakes, one) && is_worth_fee(one);
+}
+
+/// The part of the auditor's fee that is paid and comes out of the escrow.
+std::int64_t audit_cost(const Stakes& stakes) {
+  const bool paid = std::any_of(stakes.rechecks.begin(), stakes.rechecks.end(),
+                                [&](const RecheckStake& one) { return earns_fee(stakes, one); });
+  return paid ? stakes.audit_fee_of_task : 0;
+}
+
+/// The cheat pays for the check that caught them, then their bond is split. The escrow goes back whole, and
+/// so does what it has paid an auditor, or the jackpot has paid one who refutes.
 void split(Purse& purse, const Task& task, const Stakes& stakes, LostBond& lost) {
   if (refutation_stands(stakes)) lost.pay(stakes.verifier, stakes.fee.value_or(0));
-  if (refuting_auditor(stakes) != nullptr) lost.pay("jackpot", stakes.audit_fee);
+  if (refuting_auditor(stakes) != nullptr) lost.pay("jackpot", stakes.audit_fee - stakes.audit_fee_of_task);
+  lost.pay(stakes.submitter, audit_cost(stakes));
   const std::vector<std::string> finders = finders_of(stakes, Challenged::kProof);
   share(purse, part_of(lost.left(), task.policy.split_verifier_ppm), finders);
   purse.give("jackpot", part_of(lost.left(), task.policy.split_jackpot_ppm));
@@ -175,27 +203,12 @@ void end_verifier(Purse& purse, const Stakes& stakes, bool silent) {
 /// A verdict that fell earns nothing.
 std::int64_t fee_of(const Stakes& stakes) { return verdict_fell(stakes) ? 0 : stakes.fee.value_or(0); }
 
-/// True if what an audit says against others was borne out: a denial by the verdict's fall, a volunteer's
-/// refutation by the proof's, or by an auditor's refutation that stands.
-bool is_borne_out(const Stakes& stakes, const RecheckStake& one) {
-  if (one.denies && !verdict_fell(stakes)) return false;
-  if (!one.refutes || one.drawn) return true;
-  return proof_fell(stakes) || refuting_auditor(stakes) != nullptr;
-}
-
-/// True if an audit, whose bond is not lost, is worth a fee: nothing that it confirms fell, and of what it
-/// denies something did; or it refutes, and nobody had said so before.
-bool is_worth_fee(const RecheckStake& one) {
-  if (one.refutes) return one.is_early;
-  return !one.overlooked && (!one.denies || one.found);
-}
-
 /// The bonds of those who owed audits, and the auditor's fee. A silent one has lost the bond, and so has who
 /// says what was not borne out. Who confirmed what fell keeps it: a party of a game can lose it on purpose.
 /// The few finders of a false audit are those first in order, so that a settlement has room for all.
 void end_rechecks(Purse& purse, const Stakes& stakes) {
   constexpr std::size_t kMostFinders = 2;
-  std::int64_t fee = stakes.audit_fee;
+  bool paid = false;
   for (const RecheckStake& one : stakes.rechecks) {
     if (audit_fell(stakes, one)) {
       share(purse, one.bond / 2, winners(stakes, Challenged::kAudit, one.who), kMostFinders);
@@ -204,11 +217,11 @@ void end_rechecks(Purse& purse, const Stakes& stakes) {
     }
     const bool good = one.shown && is_borne_out(stakes, one);
     purse.give(good ? one.who : "jackpot", one.bond);
-    if (!good || !one.drawn || !is_worth_fee(one)) continue;
-    purse.give(one.who, fee);
-    fee = 0;
+    if (!earns_fee(stakes, one)) continue;
+    purse.give(one.who, stakes.audit_fee);
+    paid = true;
   }
-  purse.give("jackpot", fee);
+  if (!paid) purse.give("jackpot", stakes.audit_fee - stakes.audit_fee_of_task);
 }
 
 std::int64_t recheck_bonds(const Stakes& stakes) {
@@ -257,6 +270,10 @@ std::int64_t audit_fee(const manifest::Estimate& earned, const manifest::Policy&
   return most.ok() ? std::min(earned.fee, *most) : earned.fee;
 }
 
+std::int64_t unused_escrow(const Task& task, const manifest::Estimate& worth) {
+  return task.estimate.escrow - worth.reward - worth.fee - worth.tax - worth.treasury;
+}
+
 Bonds bonds_of(const Task& task) {
   const manifest::Policy& policy = task.policy;
   const auto bond = [&](std::int64_t fixed, std::int64_t ppm) {
@@ -278,7 +295,8 @@ std::vector<Payout> payouts(const Task& task, Reason reason, const Stakes& stake
   const Bonds bonds = bonds_of(task);
   const bool assigned = reason != Reason::kNoAssignment;
   Purse purse(task.estimate.escrow + (assigned ? bonds.solver : 0) + stakes.verifier_bond +
-              stakes.silent_bonds + lost_bonds(stakes) + stakes.audit_fee + recheck_bonds(stakes));
+              stakes.silent_bonds + lost_bonds(stakes) + stakes.audit_fee - stakes.audit_fee_of_task +
+              recheck_bonds(stakes));
   const bool silent = stakes.proved && !stakes.fee;
   switch (reason) {
     case Reason::kAccepted:
@@ -309,6 +327,7 @@ std::vector<Payout> payouts(const Task& task, Reason reason, const Stakes& stake
     case Reason::kNoDelivery: {
       LostBond lost(purse, stakes, bonds.solver);
       lost.pay(stakes.verifier, fee_of(stakes));
+      lost.pay(stakes.submitter, audit_cost(stakes));
       purse.give("jackpot", lost.left());
       end_verifier(purse, stakes, silent);
       break;

@@ -122,13 +122,15 @@ void release_undrawn(MarketState& market, std::int64_t now) {
   }
 }
 
-/// An auditor is drawn among those who were not asked for the verdict, and only if the jackpot has the fee,
-/// which is locked for them at once: what is promised can be paid, whatever else the jackpot pays until then.
+/// An auditor is drawn among those who were not asked for the verdict. The fee is locked for them at once,
+/// from the jackpot as far as it goes, so that what is promised can be paid, whatever else the jackpot pays
+/// until then. What it lacks the task's own escrow pays, of what would go back to the submitter: an empty
+/// jackpot switches no audit off.
 void draw_audit(MarketState& market, TaskRecord& record, const Entry& entry, const manifest::Round& round) {
   const manifest::Task& task = record.task.body;
   const Digest& verdict = record.verdict->id;
   AuditDraw out;
-  out.lot = lot("audit", round.value, ByteWriter().digest(verdict).bytes());
+  out.lot = audit_lot(round.value, verdict);
   out.hits = hits(out.lot, task.policy.audit_ppm);
   out.logged_ms = entry.now;
   const std::set<Digest> asked = staked_offers(record);
@@ -136,11 +138,14 @@ void draw_audit(MarketState& market, TaskRecord& record, const Entry& entry, con
   for (const auto& [id, offer] : record.offers) {
     if (!asked.contains(id)) others.push_back({id, offer.statement.key_id, offer.bond});
   }
-  const std::int64_t fee = audit_fee(earned(task, record.proof->body), task.policy);
-  if (out.hits && !others.empty() && balance_of(market, "jackpot") >= fee) {
+  const manifest::Estimate worth = earned(task, record.proof->body);
+  const std::int64_t fee = audit_fee(worth, task.policy);
+  const std::int64_t of_jackpot = std::min(fee, balance_of(market, "jackpot"));
+  if (out.hits && !others.empty() && fee - of_jackpot <= unused_escrow(task, worth)) {
     out.auditor = draw_auditor(round.value, verdict, std::move(others));
     out.fee = fee;
-    transfer(market, "jackpot", "escrow", fee);
+    out.fee_of_task = fee - of_jackpot;
+    transfer(market, "jackpot", "escrow", of_jackpot);
     // One who had volunteered is the auditor now, and stakes the offer's bond alone.
     for (Recheck& one : record.rechecks) {
       if (one.who != out.auditor->drawn.verifier) continue;

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "dgx/protocol/rounds.h"
 #include "rules.h"
 
@@ -44,6 +46,7 @@ Status apply(MarketState& market, const Entry& entry, const manifest::Round& rou
                                  slot->second.head.count, round.slot));
   DGX_CHECK(check_origin(round, policy));
   slot->second.round = entry.statement.id;
+  std::vector<std::pair<Digest, TaskRecord*>> audited;  // by their lots, which nobody could choose
   for (const Digest& task : market.unsettled) {
     TaskRecord& record = market.tasks.at(task);
     const bool waits = record.proof && record.proof_slot == round.slot &&
@@ -51,8 +54,10 @@ Status apply(MarketState& market, const Entry& entry, const manifest::Round& rou
     if (waits) draw(market, record, entry, round);
     const bool audits = record.verdict && record.verdict_slot == round.slot && !record.audit &&
                         standing(record, entry.now).state == TaskState::kRecheck;
-    if (audits) draw_audit(market, record, entry, round);
+    if (audits) audited.emplace_back(audit_lot(round.value, record.verdict->id), &record);
   }
+  std::sort(audited.begin(), audited.end());
+  for (const auto& [lot, record] : audited) draw_audit(market, *record, entry, round);
   return {};
 }
 

@@ -123,6 +123,7 @@ void add_rechecks(const TaskRecord& record, const std::vector<std::optional<Game
   own->bond = offer.bond;
   own->drawn = true;
   out.audit_fee = record.audit->fee;
+  out.audit_fee_of_task = record.audit->fee_of_task;
 }
 
 /// The stakes of a task that is due: all its games are over.

@@ -151,7 +151,9 @@ std::string picture(const protocol::Market& market) {
     out += "\n" + id.hex() + " " + std::string(name_of(stands.state)) + " " +
            std::to_string(stands.deadline_ms.value_or(-1)) + " " + std::to_string(record.offers.size()) +
            " " + std::to_string(record.profiles.size()) + std::to_string(record.delivered);
-    if (record.audit) out += " audit " + record.audit->lot.hex() + std::to_string(record.audit->fee);
+    if (record.audit)
+      out += " audit " + record.audit->lot.hex() + std::to_string(record.audit->fee) + "/" +
+             std::to_string(record.audit->fee_of_task);
     for (const auto& one : record.rechecks)
       out += " " + one.who.hex() + (one.audit ? one.audit->id.hex() : "") + std::to_string(one.bond);
     for (const auto& game : record.games) {

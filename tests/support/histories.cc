@@ -319,7 +319,10 @@ void judge(History& history) {
   check(kWatcher, 0, "watcher");
   const bool paid =
       reason == Reason::kAccepted || reason == Reason::kUnverified || reason == Reason::kOverturned;
-  check(kSubmitter, paid ? -(estimate.reward + estimate.fee + estimate.tax + estimate.treasury) : 0,
+  // The submitter pays what the jackpot lacked of an auditor's fee, if the solver is paid.
+  const auto& audited = history.record().audit;
+  const std::int64_t more = audited ? audited->fee_of_task : 0;
+  check(kSubmitter, paid ? -(estimate.reward + estimate.fee + estimate.tax + estimate.treasury + more) : 0,
         "submitter");
   if (paid && history.plans.wrong_segment)
     history.problem = fmt::format("a wrong proof is {}", name_of(reason));

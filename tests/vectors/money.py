@@ -47,24 +47,39 @@ def ordered(case, statement, winners):
     return list(dict.fromkeys(first + committed + winners))
 
 
+def is_wrong(case, one):
+    """Whether the bond of somebody who owed an audit, which did not fall, is lost."""
+    verdict_fell = fallen(case, "verdict") or refuter(case)
+    if one["refutes"] and not one["drawn"] and not fallen(case, "proof") and not refuter(case):
+        return True
+    return not one["shown"] or bool(one["denies"] and not verdict_fell)
+
+
+def earns_fee(case, one):
+    """Whether somebody who owed an audit is the auditor who has the fee."""
+    earned = one["early"] if one["refutes"] else not one["overlooked"] and (one["found"] or not one["denies"])
+    return one["drawn"] and earned and not is_wrong(case, one) and not fallen(case, "audit of " + one["who"])
+
+
+def escrow_paid(case):
+    """What the escrow has paid an auditor: where the solver's bond is lost, the submitter has it back."""
+    return case["audit_fee_of_task"] if any(earns_fee(case, one) for one in case["rechecks"]) else 0
+
+
 def rechecked(case):
     """What becomes of the bonds of those who owed audits, and of the fee that was locked."""
-    paid, fee = [], case["audit_fee"]
-    verdict_fell = fallen(case, "verdict") or refuter(case)
+    paid = []
     for one in case["rechecks"]:
         finders = fallen(case, "audit of " + one["who"])
         if finders:
             paid += shares(one["bond"] // 2, finders, 2) + [("jackpot", one["bond"] - one["bond"] // 2)]
             continue
-        wrong = not one["shown"] or one["denies"] and not verdict_fell
-        if one["refutes"] and not one["drawn"] and not fallen(case, "proof") and not refuter(case):
-            wrong = True
-        paid.append(("jackpot" if wrong else one["who"], one["bond"]))
-        earned = one["early"] if one["refutes"] else not one["overlooked"] and (one["found"] or not one["denies"])
-        if one["drawn"] and not wrong and earned:
-            paid.append((one["who"], fee))
-            fee = 0
-    return paid + [("jackpot", fee)]
+        paid.append(("jackpot" if is_wrong(case, one) else one["who"], one["bond"]))
+        if earns_fee(case, one):
+            paid.append((one["who"], case["audit_fee"]))
+    if not any(earns_fee(case, one) for one in case["rechecks"]):
+        paid.append(("jackpot", case["audit_fee"] - case["audit_fee_of_task"]))
+    return paid
 
 
 def settle(policy, estimate, case):
@@ -77,7 +92,7 @@ def settle(policy, estimate, case):
     # An acceptance falls, too, while an auditor's refutation of the same segments stands.
     verdict_fell = bool(fallen(case, "verdict") or refuter(case))
     pot = sum(estimate.values())  # the escrow
-    pot += case["audit_fee"] + sum(one["bond"] for one in case["rechecks"])
+    pot += case["audit_fee"] - case["audit_fee_of_task"] + sum(one["bond"] for one in case["rechecks"])
     pot += sum(bond for _, _, result, bond in case["games"] if result == "stands")
 
     if reason in ASSIGNED:
@@ -96,7 +111,9 @@ def settle(policy, estimate, case):
             if reason == "no-proof" and case["drawn"] and not verdict_fell:
                 bills.append(("verifier", policy["verifier_fee"]))
             if refuter(case) and reason in ("refuted", "convicted"):
-                bills.append(("jackpot", case["audit_fee"]))  # from which the auditor is paid
+                bills.append(("jackpot", case["audit_fee"] - case["audit_fee_of_task"]))  # from which the auditor is paid
+            if reason != "no-proof":
+                bills.append(("submitter", escrow_paid(case)))
             for who, amount in bills:
                 paid.append((who, min(amount, rest)))
                 rest -= paid[-1][1]
@@ -130,14 +147,14 @@ def settle(policy, estimate, case):
     return {who: amount for who, amount in sorted(total.items()) if amount > 0}
 
 
-def case(name, reason, proved=True, drawn=True, verdict=None, games=(), fee=None, earned=None, bond=NAMED, silent=(), rechecks=()):
+def case(name, reason, proved=True, drawn=True, verdict=None, games=(), fee=None, earned=None, bond=NAMED, silent=(), rechecks=(), of_task=0):
     """`verdict`: None, "accepts" or "refutes". `games`: (challenger, statement, result, bond). `bond`: the verifier's; `silent`: those of others who
-    were drawn and gave no verdict; `rechecks`: by auditor and volunteers."""
+    were drawn and gave no verdict; `rechecks`: by auditor and volunteers; `of_task`: what the jackpot lacked of the auditor's fee."""
     return {"name": name, "reason": reason, "proved": proved, "drawn": drawn, "refuted": verdict == "refutes",
             "named": bond == NAMED, "verifier_bond": bond if reason in ASSIGNED else 0, "silent_bonds": sum(silent),
             "earned": earned or {k: ESTIMATE[k] for k in ("reward", "tax", "treasury")}, "fee": (fee if fee is not None else ESTIMATE["fee"]) if verdict else None,
             "games": [list(game) for game in games], "rechecks": list(rechecks),
-            "audit_fee": ESTIMATE["fee"] if any(one["drawn"] for one in rechecks) else 0}
+            "audit_fee": ESTIMATE["fee"] if any(one["drawn"] for one in rechecks) else 0, "audit_fee_of_task": of_task}
 
 
 def recheck(who, shown=True, refutes=False, denies=False, early=True, found=False, overlooked=False):
@@ -233,6 +250,10 @@ AUDIT_EXAMPLES = [
     case("convicted; a finder before the commitment", "convicted", verdict="accepts", bond=DRAWN, rechecks=[recheck("volunteer", refutes=True, early=False)],
          games=[FIND, OF_PROOF]),
     case("no-delivery; audited", "no-delivery", verdict="accepts", bond=DRAWN, rechecks=[recheck("auditor")]),
+    case("accepted; the jackpot was empty", "accepted", verdict="accepts", bond=DRAWN, rechecks=[recheck("auditor")], of_task=1_101),
+    case("accepted; it had 400 of the silent auditor's fee", "accepted", verdict="accepts", bond=DRAWN, rechecks=[recheck("auditor", shown=False)], of_task=701),
+    case("refuted by the auditor; it had 400", "refuted", verdict="accepts", bond=DRAWN, rechecks=[recheck("auditor", refutes=True)], of_task=701),
+    case("no-delivery; it had 400", "no-delivery", verdict="accepts", bond=DRAWN, rechecks=[recheck("auditor")], of_task=701),
 ]
 
 
@@ -265,6 +286,7 @@ def drawn_cases(number):
         some["rechecks"] = [{**one, "bond": rng.randrange(1 << 30), "early": not proof_falls or rng.random() < 0.7} for one in some["rechecks"]]
         if any(one["drawn"] for one in some["rechecks"]):
             some["audit_fee"] = rng.randrange(estimate["fee"] + 1)
+            some["audit_fee_of_task"] = rng.choice((0, rng.randrange(min(some["audit_fee"], estimate["margin"]) + 1)))
         if some["rechecks"] and not any(one["refutes"] and one["drawn"] for one in some["rechecks"]):
             some["rechecks"] += [{**recheck(f"key {number}", rng.random() < 0.7, denies=rng.random() < 0.5), "bond": rng.randrange(1 << 20)} for number in range(rng.randrange(9))]
             for one in some["rechecks"]:

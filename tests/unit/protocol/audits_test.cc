@@ -192,9 +192,11 @@ TEST_CASE("a volunteer who is drawn is the auditor, and stakes the offer alone")
     CHECK(m.gain(who) == (who == auditor || who == m.verifier() ? m.fee() : 0));
 }
 
-TEST_CASE("nobody is drawn where the jackpot has no fee, or nobody else has offered") {
+TEST_CASE("nobody is drawn where jackpot and task have no fee, or nobody else has offered") {
   SECTION("an empty jackpot") {
-    AuditMarket m(test::audit_policy(), false);
+    Policy policy = test::audit_policy();
+    policy.margin_ppm = 0;
+    AuditMarket m(policy, false);
     m.draw_auditor();
     REQUIRE(m.record().audit);
     CHECK(m.record().audit->hits);

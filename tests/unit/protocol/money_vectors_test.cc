@@ -90,6 +90,7 @@ Stakes stakes_of(const json::Value& one, Reason reason) {
                          of_audit ? about.substr(kAuditOf.size()) : ""});
   }
   out.audit_fee = test::integer(one, "audit_fee");
+  out.audit_fee_of_task = test::integer(one, "audit_fee_of_task");
   for (const json::Value& row : *test::member(one, "rechecks").as_array()) {
     const auto is = [&](const char* key) { return *test::member(row, key).as_bool(); };
     out.rechecks.push_back({text(test::member(row, "who")), test::integer(row, "bond"), is("drawn"),

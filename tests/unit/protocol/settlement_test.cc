@@ -250,13 +250,16 @@ namespace {
 
 /// Adds an auditor and volunteers, each with or without an audit, which may be challenged.
 template <class Below>
-void add_rechecks(Stakes& stakes, std::int64_t fee, const Below& below) {
+void add_rechecks(Stakes& stakes, const Estimate& estimate, const Below& below) {
   for (std::int64_t i = below(2); i < 1 + below(66); ++i) {
     const std::string who = i == 0 ? "auditor" : "volunteer " + std::to_string(i);
     const bool shown = below(3) != 0;
     stakes.rechecks.push_back(
         {who, below(1 << 30), i == 0, shown, shown && below(3) == 0, shown && below(3) == 0, below(2) == 0});
-    if (i == 0) stakes.audit_fee = below(fee + 1);
+    if (i == 0) {
+      stakes.audit_fee = below(estimate.fee + 1);
+      stakes.audit_fee_of_task = below(std::min(stakes.audit_fee, estimate.margin) + 1);
+    }
     while (shown && below(3) == 0)
       stakes.games.push_back({"challenger " + std::to_string(below(70)), Challenged::kAudit,
                               static_cast<GameResult>(below(3)), below(1 << 20), who});
@@ -315,8 +318,8 @@ TEST_CASE("payouts sum to what was locked, whatever the numbers") {
       stakes.games.push_back({"challenger " + std::to_string(below(70)), statement, result, below(1 << 20)});
     }
     if (stakes.fee && (reason == Reason::kRefuted || !stakes.refuted) && below(2) == 0)
-      add_rechecks(stakes, task.estimate.fee, below);
-    std::int64_t sum = 0, lost = stakes.audit_fee;
+      add_rechecks(stakes, task.estimate, below);
+    std::int64_t sum = 0, lost = stakes.audit_fee - stakes.audit_fee_of_task;
     for (const RecheckStake& one : stakes.rechecks) lost += one.bond;
     for (const DecidedGame& game : stakes.games) lost += game.result == GameResult::kStands ? game.bond : 0;
     const auto list = payouts(task, reason, stakes);

@@ -76,6 +76,9 @@ inline constexpr std::size_t kMostOffers = 64;
 /// is above 0, and they sum to less than 2^63.
 [[nodiscard]] std::vector<DrawnVerifier> draw_verifiers(const Digest& round, const Digest& proof,
                                                         std::vector<StakedOffer> offers);
+/// The lot that decides whether a verdict is audited, and in which order those of one slot are:
+/// lot("audit", round, verdict). Nobody knows it when the verdict is logged.
+[[nodiscard]] Digest audit_lot(const Digest& round, const Digest& verdict);
 /// The auditor of a verdict, by lot("auditor", round, verdict), with a chance in proportion to the bonds.
 /// Asserted: there is an offer, and as for draw_verifiers().
 [[nodiscard]] DrawnVerifier draw_auditor(const Digest& round, const Digest& verdict,

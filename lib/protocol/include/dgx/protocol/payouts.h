@@ -72,13 +72,14 @@ struct Stakes {
   std::vector<DecidedGame> games;   ///< all of the task's, as logged
   /// Volunteers and the auditor who was drawn in the order of their commitments, then one who made none.
   std::vector<RecheckStake> rechecks = {};
-  std::int64_t audit_fee = 0;  ///< locked from the jackpot for the auditor
+  std::int64_t audit_fee = 0;          ///< locked for the auditor, in base units
+  std::int64_t audit_fee_of_task = 0;  ///< part of `audit_fee` that the escrow pays, the rest the jackpot
 };
 
 /// The money of an outcome (dgx-money(7), "MONEY"). Payouts sum to exactly the escrow, once assigned the
-/// bonds of solver, verifier and silent verifiers and of those who owed audits, the fee that was locked for
-/// an auditor, and the bonds of the challengers who lost. Other bonds go back to their owners and are not in
-/// it. kConvicted requires that a game against the proof has been won.
+/// bonds of solver, verifier and silent verifiers and of those who owed audits, what the jackpot has locked
+/// for an auditor, and the bonds of the challengers who lost. Other bonds go back to their owners and are not
+/// in it. kConvicted requires that a game against the proof has been won.
 [[nodiscard]] std::vector<manifest::Payout> payouts(const manifest::Task& task, manifest::Reason reason,
                                                     const Stakes& stakes);
 
@@ -90,6 +91,10 @@ struct Stakes {
 /// The fee of an auditor: a verdict's, but no more than floor(tax · 10^6 / audit_ppm), so that what audits
 /// pay out is on average no more than what the task has paid in. audit_ppm is above 0.
 [[nodiscard]] std::int64_t audit_fee(const manifest::Estimate& earned, const manifest::Policy& policy);
+
+/// The part of a task's escrow that goes back to its submitter whatever the outcome: all but what `worth`,
+/// the work that the proof shows, is paid at most.
+[[nodiscard]] std::int64_t unused_escrow(const manifest::Task& task, const manifest::Estimate& worth);
 
 /// floor(amount · ppm / 10^6). The arguments are checked fields; asserted: the result fits.
 [[nodiscard]] std::int64_t part_of(std::int64_t amount, std::int64_t ppm);

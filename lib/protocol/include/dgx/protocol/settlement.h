@@ -90,9 +90,10 @@ struct CommittedVerdict {
 struct AuditDraw {
   Digest lot;
   bool hits = false;  ///< an auditor was to be drawn
-  /// The auditor; nullopt unless `hits`, the jackpot had the fee, and there was another offer.
+  /// The auditor; nullopt unless `hits`, jackpot and escrow had the fee, and there was another offer.
   std::optional<DrawnVerifier> auditor;
-  std::int64_t fee = 0;  ///< locked from the jackpot for the auditor
+  std::int64_t fee = 0;          ///< locked for the auditor, in base units
+  std::int64_t fee_of_task = 0;  ///< part of `fee` that the jackpot lacked, and the task's escrow pays
   std::int64_t logged_ms = 0;
 };
 
