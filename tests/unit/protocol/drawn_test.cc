@@ -213,3 +213,54 @@ TEST_CASE("a market without rounds takes no bond in an offer, and no assign with
   CHECK(test::refused(market, by(kSolver, assign), 0) ==
         "commitment: is missing: the solver chooses a verifier");
 }
+
+TEST_CASE("a proof is not challenged between its round and its verdict, whose draw the solver knows") {
+  RoundMarket m;
+  m.draw(four());
+  const auto drawn = m.drawn();
+  const auto refused = [&](std::string_view state, std::int64_t now) {
+    for (const std::uint8_t who : {kStranger, kSubmitter, drawn[0], drawn[1]}) {
+      const std::string told = m.refused(by(who, test::challenge_of(m.run(), 5)), now);
+      CAPTURE(told);
+      CHECK(told.ends_with(std::string("is ") + std::string(state)));
+      CHECK(m.refused(by(who, test::chunk_challenge(m.run(), 3)), now) == told);
+    }
+  };
+  refused("drawn", 2'100);
+  m.take(m.opening_of(), 2'200);
+  refused("opened", 2'300);
+  const auto verdict = m.accepted_by(drawn[0]);
+  const Digest hidden = verdict_commitment(verdict.id, verdict.body.nonce);
+  m.take(by(drawn[0], VerdictCommitment{m.run().task.id, m.run().proof.id, hidden, std::nullopt}), 2'300);
+  refused("verify-committed", 2'400);
+  SECTION("once the verdict is there") {
+    m.take(any(verdict), 2'500);
+    m.take(by(kStranger, test::challenge_of(m.run(), 5)), 2'500);
+  }
+  SECTION("once all verdicts are overdue") { m.take(by(kStranger, test::challenge_of(m.run(), 5)), 5'301); }
+}
+
+TEST_CASE("a cheat convicted by an accomplice before the verdict would lose less than by the verifier") {
+  const RoundMarket m;
+  const Task& task = m.run().task.body;
+  Stakes stakes;
+  stakes.submitter = "submitter";
+  stakes.solver = "solver";
+  stakes.verifier = "verifier";
+  stakes.verifier_bond = kBond;
+  stakes.proved = stakes.drawn = true;
+  stakes.earned = task.estimate;
+  stakes.games.push_back({"accomplice", Challenged::kProof, GameResult::kFalls, 301});
+  const auto share = [&] {
+    for (const Payout& one : payouts(task, Reason::kConvicted, stakes)) {
+      if (one.account == "accomplice") return one.amount;
+    }
+    return std::int64_t{0};
+  };
+  stakes.fee = 0;  // a verdict that does not count
+  const std::int64_t alone = share();
+  stakes.fee = task.estimate.fee;
+  stakes.refuted = true;
+  CHECK(share() < alone / 2 + 1);
+  CHECK(share() > 0);
+}
