@@ -13,6 +13,7 @@ call, with that call failing, by ENOSPC and by EIO. After each:
 """
 
 import argparse
+import itertools
 import json
 import os
 import random
@@ -23,6 +24,7 @@ import tempfile
 import time
 
 import crashes
+import market_stories
 import stories
 
 SHORT_EXIT = (0, 65, 66, 69, 70, 73, 74, 75, 76)
@@ -131,7 +133,8 @@ def main():
         machine = Machine(os.path.abspath(options.bin), os.path.abspath(options.shim), folder)
         tester = Tester(machine, options)
         print(f"seed {options.seed}, {'all' if options.points is None else options.points} points")
-        for story in stories.all_stories(machine):
+        tree = stories.prepare(machine)
+        for story in itertools.chain(stories.all_stories(machine, tree), market_stories.all_stories(machine, tree)):
             machine.env = {}
             if options.only is None or story.name.startswith(options.only):
                 tester.story(story)

@@ -372,8 +372,8 @@ def drill_of(machine):
     return ("--drill",) if "\n  --drill " in machine.run("dgx-bisect", "move", "--help").stdout else ()
 
 
-def all_stories(machine):
-    tree = prepare(machine)
+def all_stories(machine, tree):
+    """The stories of what prepare() has left."""
     task = part(tree, "task.json", "task.program.jsonl", "task.eval.jsonl", "data.h5")
     train = ("dgx-train", "task.json", "--data", "data.h5", "-o", "run", *QUIET)
     verify = ("dgx-verify", "task.json", "proof.json", "--from", "run", "--data", "data.h5", "--all", "--key", "verifier.pem", *QUIET)
