@@ -4,7 +4,8 @@
 //
 // so many in a market without rounds, in one that draws verifiers, and in one that audits them.
 //
-// Prints how they ended; exits with 1 at the first in which an honest party lost or a sum was not conserved.
+// Prints how they ended; exits with 1 at the first in which an honest party lost, a replay differs or a sum
+// was not conserved. Of the last it prints the fewest statements that still show it.
 #include "histories.h"
 
 #include <fmt/format.h>
@@ -17,6 +18,8 @@ int main(int argc, char** argv) {
     const auto played = dgx::test::play_histories(count, seed, kind);
     if (!played.problem.empty()) {
       fmt::print("{}\n", played.problem);
+      if (!played.shrunk.empty()) fmt::print("{} statements are left of it:\n", played.shrunk.size());
+      for (const std::string& line : played.shrunk) fmt::print("  {}\n", line);
       return 1;
     }
     for (const auto& [reason, times] : played.ends) fmt::print("{:16} {:8}\n", reason, times);

@@ -7,6 +7,7 @@
 #include "dgx/protocol/player.h"
 #include "dgx/protocol/settlement.h"
 #include "history.h"
+#include "shrink.h"
 #include "statements.h"
 
 namespace dgx::test {
@@ -28,6 +29,7 @@ void begin(History& history) {
   const auto log = [&](const Signed<Body>& statement) {
     const Status status = history.market.apply(statement, history.now);
     if (!status.ok()) history.problem = "the beginning: " + status.error().message;
+    if (status.ok()) history.note(statement);
   };
   for (const Signed<Body>& statement : first) log(statement);
   if (history.audits_verdicts()) fill_jackpot(history);
@@ -354,15 +356,67 @@ void play(History& history) {
   }
 }
 
+/// Fault of money in a market in which these statements are logged, as far as it takes them; empty without
+/// one.
+std::string replayed_problem(const std::vector<Event>& events, const Plant& plant) {
+  protocol::Market market;
+  std::int64_t lost = 0;
+  for (const Event& event : events) {
+    if (!market.apply(event.statement, event.now).ok()) continue;
+    lost += plant && plant(event.statement.body) ? 1 : 0;
+    if (std::string wrong = money_problem(market, lost); !wrong.empty()) return wrong;
+  }
+  return "";
+}
+
+/// Checks that whoever replays the statements comes to the same balances.
+void replay(History& history) {
+  protocol::Market market;
+  for (const Event& event : history.events) {
+    if (!market.apply(event.statement, event.now).ok())
+      history.problem = "a replay refuses what was accepted";
+  }
+  if (market.balances() != history.market.balances()) history.problem = "a replay gives other balances";
+}
+
+/// The fewest statements of a history that still show its fault of money. Where time need not pass, it does
+/// not: so no head is left that only kept a heartbeat.
+std::vector<std::string> shrunk(const History& history) {
+  const auto fails = [&](const std::vector<Event>& events) {
+    return !replayed_problem(events, history.plant).empty();
+  };
+  auto left = shrink(history.events, fails);
+  for (std::size_t i = 1; i < left.size(); ++i) {
+    auto sooner = left;
+    sooner[i].now = sooner[i - 1].now;
+    if (fails(sooner)) left = std::move(sooner);
+  }
+  std::vector<std::string> out;
+  for (const Event& event : shrink(std::move(left), fails))
+    out.push_back(fmt::format("{} at {}", name_of(kind_of(event.statement.body)), event.now));
+  return out;
+}
+
 }  // namespace
 
-Histories play_histories(std::int64_t count, std::uint64_t seed, MarketKind kind) {
+std::string money_problem(const protocol::Market& market, std::int64_t lost) {
+  std::int64_t sum = -lost;
+  for (const auto& [account, amount] : market.balances()) {
+    if (amount < 0) return fmt::format("account {} has {}", account, amount);
+    sum += amount;
+  }
+  return sum == market.total() ? "" : "the sum is not conserved";
+}
+
+Histories play_histories(std::int64_t count, std::uint64_t seed, MarketKind kind, const Plant& plant) {
   Stage stage(kind);
   Histories out;
   for (std::int64_t i = 0; i < count && out.problem.empty(); ++i) {
     Dice dice(seed * 1'000'003 + static_cast<std::uint64_t>(i));
-    History history(stage, dice, out);
+    History history(stage, dice, out, plant);
     play(history);
+    if (history.problem.empty()) replay(history);
+    if (history.is_money) out.shrunk = shrunk(history);
     if (!history.problem.empty())
       out.problem = fmt::format("history {} of seed {}: {}", i, seed, history.problem);
   }

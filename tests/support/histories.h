@@ -1,17 +1,25 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "history_stage.h"
 
 namespace dgx::test {
 
+/// A fault that a test plants: true for the accepted statements at each of which one unit gets lost.
+using Plant = std::function<bool(const manifest::Body&)>;
+
 /// The outcomes of drawn histories of markets.
 struct Histories {
-  std::string problem;                       ///< empty: no honest party lost, and every sum was conserved
+  std::string problem;  ///< empty: no honest party lost, every sum was conserved, and every replay was equal
+  /// The statements, as kind and receipt time, that are left of a history whose sum was not conserved once
+  /// none can be taken away.
+  std::vector<std::string> shrunk;
   std::map<std::string, std::int64_t> ends;  ///< count of settlements by reason
   std::int64_t statements = 0;               ///< number accepted
   std::int64_t games = 0;
@@ -29,6 +37,7 @@ struct Histories {
 /// at all, convict each other, and keep the operator away. After each history:
 ///
 /// - the sum of all accounts is deposits less withdrawals, at every statement, and none was negative;
+/// - a replay of its statements in a new market gives the same balances;
 /// - an honest solver has at least the reward more than before, an honest verifier and watcher at least what
 /// they had;
 /// - an honest submitter has lost nothing but reward, fee, tax and treasury, and nothing at all unless the
@@ -41,6 +50,6 @@ struct Histories {
 ///
 /// History n of a seed is identical on every machine; `problem` names the first that broke a rule.
 [[nodiscard]] Histories play_histories(std::int64_t count, std::uint64_t seed,
-                                       MarketKind kind = MarketKind::kNamed);
+                                       MarketKind kind = MarketKind::kNamed, const Plant& plant = {});
 
 }  // namespace dgx::test

@@ -13,9 +13,19 @@
 
 namespace dgx::test {
 
+/// An accepted statement and its receipt's time.
+struct Event {
+  manifest::Signed<manifest::Body> statement;
+  std::int64_t now = 0;
+};
+
+/// Fault in a market's money, in words; empty if there is none. `lost`: units that a planted fault took away.
+[[nodiscard]] std::string money_problem(const protocol::Market& market, std::int64_t lost);
+
 /// A history in progress: its plans, and the ledger in which they are carried out.
 struct History {
-  History(Stage& stage, Dice& shared, Histories& all) : plans(stage, shared), dice(shared), total(all) {}
+  History(Stage& stage, Dice& shared, Histories& all, const Plant& fault)
+      : plans(stage, shared), dice(shared), total(all), plant(fault) {}
 
   [[nodiscard]] const manifest::Signed<manifest::Task>& task() const { return plans.stage.scene.task; }
   [[nodiscard]] const protocol::TaskRecord& record() const { return market.tasks().at(task().id); }
@@ -28,14 +38,18 @@ struct History {
   /// Logs a statement if the market takes it, and checks the sum of all money.
   bool take(const manifest::Signed<manifest::Body>& statement) {
     if (!market.apply(statement, now).ok()) return false;
-    ++total.statements;
-    std::int64_t sum = 0;
-    for (const auto& [account, amount] : market.balances()) {
-      if (amount < 0) problem = fmt::format("account {} has {}", account, amount);
-      sum += amount;
-    }
-    if (sum != market.total()) problem = "the sum is not conserved";
+    note(statement);
     return true;
+  }
+  /// Counts an accepted statement.
+  void note(const manifest::Signed<manifest::Body>& statement) {
+    ++total.statements;
+    events.push_back({statement, now});
+    lost += plant && plant(statement.body) ? 1 : 0;
+    if (const std::string wrong = money_problem(market, lost); !wrong.empty()) {
+      problem = wrong;
+      is_money = true;
+    }
   }
   template <class T>
   bool say(const T& body, std::uint8_t who) {
@@ -44,9 +58,13 @@ struct History {
   /// Logs an honest party's statement, which must be accepted.
   template <class T>
   void must(const T& body, std::uint8_t who, std::string_view what) {
-    const Status status = market.apply(any_of_kind(said(body, who)), now);
-    if (!status.ok()) problem = fmt::format("honest {} refused: {}", what, status.error().message);
-    ++total.statements;
+    const auto statement = any_of_kind(said(body, who));
+    const Status status = market.apply(statement, now);
+    if (status.ok()) {
+      note(statement);
+    } else {
+      problem = fmt::format("honest {} refused: {}", what, status.error().message);
+    }
   }
 
   [[nodiscard]] bool rounds() const { return task().body.policy.beacon_source != 0; }
@@ -67,6 +85,10 @@ struct History {
   protocol::Market market{};
   std::int64_t now = 0;  ///< receipt time
   std::string problem{};
+  const Plant& plant;
+  std::vector<Event> events{};  ///< in their order
+  std::int64_t lost = 0;        ///< units, by the planted fault
+  bool is_money = false;        ///< the problem is one of money_problem()
 };
 
 /// True if this key can still begin a game about a statement, and plays none.

@@ -1,6 +1,11 @@
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <string>
+#include <variant>
+#include <vector>
 
 #include "histories.h"
+#include "shrink.h"
 
 TEST_CASE(
     "nobody honest loses in drawn histories of markets, and nobody dishonest is paid for a wrong proof") {
@@ -51,4 +56,30 @@ TEST_CASE("nobody honest loses in drawn histories of markets that audit verdicts
     INFO(state);
     CHECK(played.states.contains(state));
   }
+}
+
+TEST_CASE("a planted fault is found in drawn histories, and shrunk to at most ten statements") {
+  using dgx::manifest::Body;
+  using dgx::test::MarketKind;
+  const auto offers = [](const Body& body) {
+    return std::holds_alternative<dgx::manifest::BeaconCommitment>(body);
+  };
+  for (const MarketKind kind : {MarketKind::kNamed, MarketKind::kDrawn}) {
+    // A unit is lost with an offer: the policy, the deposits of submitter and verifier, the task, the offer.
+    const auto played = dgx::test::play_histories(100, 5, kind, offers);
+    CHECK(played.problem.find("the sum is not conserved") != std::string::npos);
+    CHECK(played.shrunk.size() == 5);
+    CHECK(played.shrunk.back().starts_with("beacon-commitment"));
+  }
+}
+
+TEST_CASE("a list is shrunk until nothing can be left out") {
+  std::vector<int> list(1'000);
+  for (int i = 0; i < 1'000; ++i) list[static_cast<std::size_t>(i)] = i;
+  const auto has = [](const std::vector<int>& some, int number) {
+    return std::find(some.begin(), some.end(), number) != some.end();
+  };
+  const auto left = dgx::test::shrink(
+      list, [&](const std::vector<int>& some) { return has(some, 7) && has(some, 500) && has(some, 999); });
+  CHECK(left == std::vector<int>{7, 500, 999});
 }
