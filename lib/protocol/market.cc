@@ -64,6 +64,11 @@ Status Market::apply(const manifest::Signed<manifest::Body>& statement, std::int
   return {};
 }
 
+void Market::forget_settled() {
+  std::erase_if(state_.tasks, [](const auto& task) { return task.second.settlement.has_value(); });
+  std::erase_if(state_.undrawn, [&](const auto& entry) { return !state_.tasks.contains(entry.second); });
+}
+
 bool Market::is_pause(std::int64_t milliseconds) const {
   if (!state_.policy) return false;
   if (milliseconds - state_.clock.receipt_now() <= 2 * heartbeat_ms(*state_.policy)) return false;
@@ -93,6 +98,8 @@ std::map<std::string, std::int64_t> Market::balances() const {
   for (const auto& [account, amount] : state_.accounts) out[account] = amount;
   return out;
 }
+
+std::int64_t Market::balance(const std::string& account) const { return balance_of(state_, account); }
 
 std::int64_t Market::total() const { return state_.deposited - state_.withdrawn; }
 

@@ -198,8 +198,9 @@ Status apply(MarketState& market, const Entry& entry, const manifest::Assign& as
 Status apply(MarketState& market, const Entry& entry, const manifest::Settlement& settlement) {
   DGX_CHECK(check_operator(entry));
   DGX_TRY(TaskRecord* const record, record_of(market, settlement.task));
-  DGX_CHECK(check_state(*record, entry.now, {TaskState::kDue}));
-  const manifest::Settlement follows = *standing(*record, entry.now).settlement;
+  const Standing stands = standing(*record, entry.now);
+  if (!stands.settlement) return check_state(*record, entry.now, {TaskState::kDue});
+  const manifest::Settlement& follows = *stands.settlement;
   if (settlement != follows) {
     return malformed(fmt::format("is not the settlement that follows from the ledger, which is \"{}\"",
                                  manifest::name_of(follows.reason)));

@@ -6,6 +6,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <unordered_set>
 #include <vector>
 
 #include "dgx/core/bytes.h"
@@ -222,6 +223,16 @@ struct Standing {
 /// An offer can be taken back this long after it was logged.
 inline constexpr std::int64_t kLeastOfferMs = 3'600'000;
 
+/// Hash of a statement's id, itself one: its first bytes. Ids that are sought until they share a place in a
+/// table make its look-ups as slow as they are many, and cost their seekers a statement each.
+struct IdHash {
+  std::size_t operator()(const Digest& id) const {
+    std::size_t out = 0;
+    for (std::size_t i = 0; i < sizeof out; ++i) out = out << 8 | id.bytes[i];
+    return out;
+  }
+};
+
 /// All that a ledger's statements leave behind: whose money is where, what every task has come to, and the
 /// time. It is a function of the entries alone, so whoever replays a ledger holds the same state.
 ///
@@ -246,8 +257,8 @@ struct MarketState {
   std::set<Digest> unsettled;          ///< ids of tasks; scans of all tasks visit only these
   /// Tasks with offers from which an auditor may be drawn, each with a time after which that may be over.
   std::set<std::pair<std::int64_t, Digest>> undrawn;
-  std::set<Digest> seen;  ///< ids of all statements
-  Slots slots;            ///< empty without a beacon_source
+  std::unordered_set<Digest, IdHash> seen;  ///< ids of all statements
+  Slots slots;                              ///< empty without a beacon_source
 };
 
 /// A slot whose round something waits for, and the ledger's head after its last entry so far.
@@ -268,8 +279,14 @@ class Market {
   /// kUnauthorised: by the wrong signer; kMalformed: contradicts what it refers to.
   [[nodiscard]] Status apply(const manifest::Signed<manifest::Body>& statement, std::int64_t milliseconds);
 
+  /// Drops the records of settled tasks, which then are as if they had not been in the ledger: for whoever
+  /// plays more tasks than memory holds, and never speaks of one again.
+  void forget_settled();
+
   [[nodiscard]] const std::map<Digest, TaskRecord>& tasks() const { return state_.tasks; }
   [[nodiscard]] std::map<std::string, std::int64_t> balances() const;
+  /// The balance of one account.
+  [[nodiscard]] std::int64_t balance(const std::string& account) const;
   /// deposits − withdrawals = sum of balances().
   [[nodiscard]] std::int64_t total() const;
   /// Converts between the receipts' time and the market's. A task's standing now is standing(record,
