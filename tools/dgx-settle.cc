@@ -24,6 +24,6 @@ int main(int argc, char** argv) {
   tools::add_prove(tool);
   tools::add_cosign(tool);
   tools::add_bounds(tool);
-  tool.later("simulate", "simulate participants who cheat, idle and collude");
+  tools::add_simulate(tool);
   return tool.run(argc, argv);
 }

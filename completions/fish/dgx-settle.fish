@@ -106,6 +106,13 @@ complete -c dgx-settle -n '__fish_seen_subcommand_from bounds' -l policy -r -F -
 complete -c dgx-settle -n '__fish_seen_subcommand_from bounds' -l alpha -x -d 'part of all verifiers'\'' bonds that a cheat'\''s accomplices hold'
 complete -c dgx-settle -n '__fish_seen_subcommand_from bounds' -l tasks -x -d 'tasks open at a time, among which volunteers choose'
 complete -c dgx-settle -n '__fish_seen_subcommand_from bounds' -l svg -r -F -d 'also draw a cheat'\''s gain over what is faked, and the overhead over the audits'
-complete -c dgx-settle -n 'not __fish_seen_subcommand_from init make deposit withdraw append fetch extract status balances run round check head prove cosign bounds simulate' -a simulate -d 'simulate participants who cheat, idle and collude (not in this version)'
+complete -c dgx-settle -n 'not __fish_seen_subcommand_from init make deposit withdraw append fetch extract status balances run round check head prove cosign bounds simulate' -a simulate -d 'play markets of people who cheat, idle and collude'
+complete -c dgx-settle -n '__fish_seen_subcommand_from simulate' -l policy -r -F -d 'the market'\''s policy'
+complete -c dgx-settle -n '__fish_seen_subcommand_from simulate' -l agents -r -F -d 'the people; four honest ones unless given'
+complete -c dgx-settle -n '__fish_seen_subcommand_from simulate' -l tasks -x -d 'tasks, of 1000000 base units in 100 segments each'
+complete -c dgx-settle -n '__fish_seen_subcommand_from simulate' -l markets -x -d 'independent markets among which the tasks are divided; one for 10000 unless given'
+complete -c dgx-settle -n '__fish_seen_subcommand_from simulate' -l open -x -d 'tasks that are open at a time in each market'
+complete -c dgx-settle -n '__fish_seen_subcommand_from simulate' -l seed -x -d 'where all random numbers begin'
+complete -c dgx-settle -n '__fish_seen_subcommand_from simulate' -l svg -r -F -d 'also draw the jackpot account, and what people gain'
 complete -c dgx-settle -n '__fish_seen_subcommand_from simulate' -f
 complete -c dgx-settle -n 'not __fish_seen_subcommand_from init make deposit withdraw append fetch extract status balances run round check head prove cosign bounds simulate' -f

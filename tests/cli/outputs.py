@@ -41,6 +41,7 @@ CALLS = (
     (["dgx-settle", "cosign", "--saw", "s", "--ledger", "l", "--key", "k"], "-o", "saw", ()),
     (["dgx-settle", "make", "deposit", "--key", "k"], "-o", "s.json", ()),
     (["dgx-settle", "round", "l", "--key", "k"], "-o", "r.json", ()),
+    (["dgx-settle", "simulate", "--policy", "p", "--tasks", "1", "--seed", "1"], "--svg", "s.svg", ()),
     (["dgx-submit", "--data", "d", "--model", "mlp:4-2", "--loss", "mse", "--optimizer", "sgd:lr=1", "--batch", "1", "--steps", "2", "--key", "k"], "-o",
      "t.json", ("t.program.jsonl", "t.eval.jsonl", "t.init.h5")),
     (["dgx-train", "t", "--data", "d", "--evaluate", "r"], "--predictions", "p.npz", ()),

@@ -21,5 +21,6 @@ void add_head(cli::Tool& tool);
 void add_prove(cli::Tool& tool);
 void add_cosign(cli::Tool& tool);
 void add_bounds(cli::Tool& tool);
+void add_simulate(cli::Tool& tool);
 
 }  // namespace dgx::tools
