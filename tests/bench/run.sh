@@ -206,6 +206,17 @@ bench_ledger() {
   row settle-append-10000 2 s "$(wall "$tools/dgx-settle" append "$work/new.jsonl" "$folder/more.jsonl" --key "$folder/operator.pem" --threads 2 -q --after-pause)"
   row "settle-check-$entries" 2 s "$(wall "$tools/dgx-settle" check "$folder/bench.jsonl" --threads 2 -q)"
   row "settle-check-$entries-again" 2 s "$(wall "$tools/dgx-settle" check "$folder/bench.jsonl" --threads 2 -q)"
+  bench_simulate
+}
+
+# A million simulated tasks in a hundred markets, on one thread and two.
+bench_simulate() {
+  make_target dgx-settle
+  echo '{"beacon_source": 1, "audit_ppm": 50000}' >"$work/audited.json"
+  for threads in 1 2; do
+    row simulate-1000000-tasks $threads s "$(wall "$tools/dgx-settle" simulate --policy "$work/audited.json" --tasks "${SIMULATE_TASKS:-1000000}" --markets 100 \
+      --seed 1 --threads $threads -q --json)"
+  done
 }
 
 # A dispute at full size: 10^6 steps, 4,096 lines, 10^7 elements, and its referee: sizes and times, beside no peer.
