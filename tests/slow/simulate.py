@@ -23,8 +23,8 @@ POLICIES = {
     "audits-50": (SAFE | {"audit_ppm": 500_000, "verifier_bond": 200_000}, 0.4, set()),
     "audits-40": (SAFE | {"audit_ppm": 400_000, "verifier_bond": 400_000}, 0.2, set()),
     "audits-60": (SAFE | {"audit_ppm": 600_000, "verifier_bond": 300_000, "sample_ppm": 100_000}, 0.5, set()),
-    "bad-bonds": (SAFE | {"audit_ppm": 500_000, "solver_bond": 0, "solver_bond_ppm": 0, "verifier_bond": 300_000, "unsafe_bonds": 1}, 0.4, {"cheating pays", "cheating pays if the verifier can be bribed"}),
-    "bad-audits": (SAFE | {"audit_ppm": 20_000, "verifier_bond": 10_000}, 0.3, {"cheating pays if the verifier can be bribed", "lazy verifying pays"}),
+    "bad-bonds": (SAFE | {"audit_ppm": 500_000, "solver_bond": 310_000, "solver_bond_ppm": 0, "verifier_bond": 300_000, "unsafe_bonds": 1}, 0.4, {"cheating pays", "cheating pays if the verifier can be bribed"}),
+    "bad-audits": (SAFE | {"audit_ppm": 100_000, "verifier_bond": 10_000}, 0.3, {"cheating pays if the verifier can be bribed", "lazy verifying pays"}),
 }
 failures = []
 
@@ -36,7 +36,7 @@ def expect(what, true):
 
 
 def run(*words):
-    done = subprocess.run([SETTLE, *map(str, words), "--json", "-q"], capture_output=True, text=True)
+    done = subprocess.run([SETTLE, *map(str, words), "--json"], capture_output=True, text=True)
     if done.returncode != 0:
         sys.exit(f"{words}: {done.stderr}")
     return json.loads(done.stdout), [json.loads(line).get("warning", "") for line in done.stderr.splitlines()]
@@ -58,7 +58,7 @@ def earned(result, kind, role):
 
 def simulate(folder, policy, agents):
     out, _ = run("simulate", "--policy", policy, "--agents", written(folder, "agents.json", agents), "--tasks", TASKS, "--markets", 20, "--seed", 7,
-                 "--threads", 2)
+                 "--threads", 2, "-q")
     expect("the jackpot account is never negative", out["pool_least"] >= 0 and all(point["least"] >= 0 for point in out["pool"]))
     expect(f"audits by chi-square: p = {rate(out, 'audit')['p']:.3f}", rate(out, "audit")["p"] > 0.01)
     return out
@@ -67,8 +67,8 @@ def simulate(folder, policy, agents):
 def check_cheat(folder, policy, keys, alpha):
     """Form 1. An accomplice does not audit themselves, so there are many of them."""
     audits = keys["audit_ppm"] / 1e6
-    stake = 20 * (keys["verifier_bond"] + 100_000)
-    out = simulate(folder, policy, {"honest": {"count": 2, "bond": stake}, "cheat": {"count": 64}, "colluder": {"count": 16, "share_ppm": round(alpha * 1e6)}})
+    stake = 250 * (keys["verifier_bond"] + 100_000)
+    out = simulate(folder, policy, {"honest": {"count": 2, "bond": stake}, "cheat": {"count": 64}, "colluder": {"count": 60, "share_ppm": round(alpha * 1e6)}})
     caught = rate(out, "false_proof_caught")["mean"]
     form = COST / ((1 - alpha) * (1 + alpha * audits)) - COST
     found = COST / caught - COST
@@ -82,7 +82,7 @@ def check_cheat(folder, policy, keys, alpha):
 
 def check_lazy(folder, policy, keys):
     """Form 2, with alpha 0: a lazy one among twenty who look."""
-    out = simulate(folder, policy, {"honest": {"count": 12}, "lazy": {"count": 1, "bond": 12 * (keys["verifier_bond"] + 100_000)}})
+    out = simulate(folder, policy, {"honest": {"count": 12}, "lazy": {"count": 1, "bond": 144 * (keys["verifier_bond"] + 100_000)}})
     audits, replay = keys["audit_ppm"] / 1e6, COST * keys.get("sample_ppm", 50_000) / 1e6
     fee = replay + 100
     form = replay / audits - fee
