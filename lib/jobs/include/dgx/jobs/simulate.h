@@ -96,7 +96,7 @@ struct PoolPoint {
 };
 
 /// The price of having a part of all tasks re-checked, as multiples of the price of one re-check
-/// (dgx-money(7), "Full re-checking").
+/// (dgx-money(7), "Closed forms").
 struct RecheckPrice {
   double share = 0;
   double audits = 0;       ///< paid audits
