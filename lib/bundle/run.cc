@@ -158,20 +158,41 @@ Status refuse_lost_run(const std::string& folder, const Checkpoint& first, const
   return {};
 }
 
-/// The constant entries that the last checkpoint leaves out. Empty if its bundle is missing: whoever needs it
-/// says so.
-Result<Constants> constants_of_run(const std::string& folder, const RunIndex& index) {
-  const std::string path = checkpoint_path(folder, index.checkpoints.back());
+/// The constant entries that a checkpoint leaves out. Empty if its bundle is missing: whoever needs it says
+/// so.
+Result<Constants> constants_of_run(const std::string& folder, const Checkpoint& checkpoint) {
+  const std::string path = checkpoint_path(folder, checkpoint);
   if (!exists(path)) return Constants{};
   DGX_TRY(const std::optional<Digest> digest, stated_constant(path));
   return digest ? stated_constants(folder, *digest) : Constants{};
 }
 
-/// kMalformed if the first checkpoint leaves out other constant entries than the last: those of one of them
-/// are another run's.
-Status check_constants(const std::string& folder, const RunIndex& index) {
-  const std::string first = checkpoint_path(folder, index.checkpoints.front()),
-                    last = checkpoint_path(folder, index.checkpoints.back());
+/// Damage of a checkpoint's bundle that is there and cannot be opened: it is cut off, or wrong where it says
+/// what it holds. Its numbers are not read.
+Result<std::optional<Error>> damage_of(const std::string& folder, const Checkpoint& checkpoint) {
+  const std::string path = checkpoint_path(folder, checkpoint);
+  if (!exists(path)) return std::optional<Error>();
+  auto stated = stated_constant(path);
+  if (stated.ok()) return std::optional<Error>();
+  if (stated.error().code != ErrorCode::kMalformed) return std::move(stated).error();
+  return std::optional<Error>(std::move(stated).error());
+}
+
+/// The last checkpoint whose bundle is there and can be opened; the last of all if there is none.
+Result<std::size_t> last_opened(const std::string& folder, const RunIndex& index) {
+  for (std::size_t at = index.checkpoints.size(); at-- > 0;) {
+    const Checkpoint& checkpoint = index.checkpoints[at];
+    if (!checkpoint.kept || !exists(checkpoint_path(folder, checkpoint))) continue;
+    DGX_TRY(const std::optional<Error> damage, damage_of(folder, checkpoint));
+    if (!damage) return at;
+  }
+  return index.checkpoints.size() - 1;
+}
+
+/// kMalformed if the first checkpoint leaves out other constant entries than a later one: those of one of
+/// them are another run's.
+Status check_constants(const std::string& folder, const Checkpoint& front, const Checkpoint& later) {
+  const std::string first = checkpoint_path(folder, front), last = checkpoint_path(folder, later);
   if (!exists(first) || !exists(last)) return {};
   DGX_TRY(const std::optional<Digest> at_first, stated_constant(first));
   DGX_TRY(const std::optional<Digest> at_last, stated_constant(last));
@@ -226,6 +247,8 @@ struct RunWriter::Impl {
   Effort effort;
   RunIndex index;
   Constants constants = {};
+  std::optional<Error> first_damage = {};
+  bool last_is_lost = false;  ///< the last checkpoint's bundle is damaged, and goes with the next commit
 
   /// A copy of the index with one more checkpoint.
   [[nodiscard]] Result<RunIndex> with(const State& state, const StateDigests& digests,
@@ -239,6 +262,7 @@ struct RunWriter::Impl {
           fmt::format("a checkpoint at step {} cannot follow one at step {}", step, last_step));
     }
     RunIndex next = index;
+    if (last_is_lost) next.checkpoints.back().kept = false;
     next.checkpoints.push_back({step, digests.state, true});
     next.losses.insert(next.losses.end(), losses.begin(), losses.end());
     next.loss_ends.push_back(static_cast<std::int64_t>(next.losses.size()));
@@ -266,6 +290,7 @@ struct RunWriter::Impl {
   Status replace_index(RunIndex next) {
     DGX_CHECK(write_index(folder, next));
     const RunIndex before = std::exchange(index, std::move(next));
+    if (index.segments() > before.segments()) last_is_lost = false;
     // A bundle that cannot be removed now is a stray, which the next opening removes.
     for (std::size_t i = 0; i < before.checkpoints.size(); ++i) {
       if (!before.checkpoints[i].kept || index.checkpoints[i].kept) continue;
@@ -308,11 +333,19 @@ Result<RunWriter> RunWriter::open(const std::string& folder, const RunHeader& he
   DGX_TRY(RunIndex index, read_index(folder));
   DGX_CHECK(compare_headers(folder, index.header, header));
   DGX_CHECK(check_names(folder, index));
-  DGX_CHECK(check_constants(folder, index));
-  DGX_TRY(Constants constants, constants_of_run(folder, index));
+  const Checkpoint& front = index.checkpoints.front();
+  DGX_TRY(const std::size_t at, last_opened(folder, index));
+  const Checkpoint& later = index.checkpoints[at];
+  DGX_TRY(std::optional<Error> damage, damage_of(folder, front));
+  DGX_TRY(const std::optional<Error> none_opened, damage_of(folder, later));
+  if (!damage) DGX_CHECK(check_constants(folder, front, later));
+  Constants constants;
+  if (!none_opened) {
+    DGX_TRY(constants, constants_of_run(folder, later));
+  }
   DGX_CHECK(remove_strays(folder, index));
-  return RunWriter(std::make_unique<Impl>(
-      Impl{folder, std::move(held), keep, effort, std::move(index), std::move(constants)}));
+  return RunWriter(std::make_unique<Impl>(Impl{folder, std::move(held), keep, effort, std::move(index),
+                                               std::move(constants), std::move(damage)}));
 }
 
 const RunIndex& RunWriter::index() const { return impl_->index; }
@@ -323,12 +356,64 @@ Result<StoredState> RunWriter::last_state() const {
   return reader.state(impl_->index.segments(), Check::kDigests, impl_->effort);
 }
 
+const std::optional<Error>& RunWriter::first_damage() const { return impl_->first_damage; }
+
+bool RunWriter::last_is_damaged() const {
+  const std::string path = checkpoint_path(impl_->folder, impl_->index.checkpoints.back());
+  if (!exists(path)) return false;
+  const auto stored = read_state(path, Check::kDigests, impl_->effort);
+  return !stored.ok() && stored.error().code == ErrorCode::kMalformed;
+}
+
+bool RunWriter::last_is_kept() const { return !impl_->last_is_lost; }
+
+void RunWriter::give_up_last() {
+  assert(impl_->index.segments() > 0);
+  impl_->last_is_lost = true;
+}
+
+Result<StoredState> RunWriter::go_back() {
+  DGX_TRY(const RunReader reader, RunReader::open(impl_->folder));
+  RunIndex& index = impl_->index;
+  for (std::int64_t at = index.segments(); at >= 0; --at) {
+    if (!reader.has(at)) continue;
+    auto stored = reader.state(at, Check::kDigests, impl_->effort);
+    if (!stored.ok() && stored.error().code == ErrorCode::kMalformed && at > 0) continue;
+    if (!stored.ok() || at == index.segments()) return stored;
+    index.checkpoints.resize(static_cast<std::size_t>(at) + 1);
+    index.loss_ends.resize(index.checkpoints.size());
+    index.losses.resize(static_cast<std::size_t>(index.loss_ends.back()));
+    index.diverged = false;
+    return stored;
+  }
+  return malformed(fmt::format("{}: no checkpoint of it can be read", impl_->folder));
+}
+
+Status RunWriter::restore_first(const State& initial, const StateDigests& digests, Constants constants) {
+  const Checkpoint& first = impl_->index.checkpoints.front();
+  if (digests.state != first.digest)
+    return usage_error(
+        fmt::format("the run begins with state {}, not {}", first.digest.brief(), digests.state.brief()));
+  if (impl_->constants.empty() && !constants.empty()) {
+    DGX_CHECK(write_constants(impl_->folder, initial, digests, constants, impl_->effort));
+    impl_->constants = std::move(constants);
+  }
+  DGX_CHECK(write_state(checkpoint_path(impl_->folder, first), initial, digests, impl_->constants,
+                        Clobber::kReplace, impl_->effort));
+  impl_->first_damage.reset();
+  return {};
+}
+
 Status RunWriter::append(const State& state, const StateDigests& digests, std::span<const float> losses) {
   DGX_TRY(RunIndex next, impl_->with(state, digests, losses));
   return impl_->commit(std::move(next), state, digests);
 }
 
 Status RunWriter::prune() {
+  DGX_TRY(const std::optional<Error> damage, damage_of(impl_->folder, impl_->index.checkpoints.back()));
+  if (damage)
+    return Error{ErrorCode::kMalformed, damage->message,
+                 "dgx-train goes on from a checkpoint before it; nothing was removed"};
   RunIndex next = impl_->index;
   impl_->drop(next);
   const auto kept = [](const RunIndex& index) {
@@ -356,7 +441,9 @@ Result<RunReader> RunReader::open(const std::string& folder) {
 RunReader::RunReader(std::string folder, RunIndex index)
     : folder_(std::move(folder)), index_(std::move(index)), shared_(std::make_shared<SharedEntries>()) {}
 
-Result<Constants> RunReader::constants() const { return constants_of_run(folder_, index_); }
+Result<Constants> RunReader::constants() const {
+  return constants_of_run(folder_, index_.checkpoints.back());
+}
 
 Result<StoredState> RunReader::state(std::int64_t checkpoint, Check check, Effort effort) const {
   if (checkpoint < 0 || checkpoint > index_.segments()) {

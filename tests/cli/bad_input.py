@@ -165,14 +165,20 @@ def test_runs():
     index = read("run/index.h5")
     last = sorted(name for name in os.listdir("run") if name.startswith("checkpoint-"))[-1]
     checkpoint = read(f"run/{last}")
-    for name, content in (("index.h5", index), (last, checkpoint)):
-        for bad in (content[:-1], content[:len(content) // 2], b""):
-            write(f"run/{name}", bad)
-            refused(MALFORMED, name, *train("run"))
-        write(f"run/{name}", content)
-    for bit in (5, 9):
-        write(f"run/{last}", flipped(checkpoint, len(checkpoint) * bit // 2))
-        refused(MALFORMED, last, *train("run"))
+    for bad in (index[:-1], index[:len(index) // 2], b""):
+        write("run/index.h5", bad)
+        refused(MALFORMED, "index.h5", *train("run"))
+    write("run/index.h5", index)
+    # A damaged checkpoint is told, and training goes on without it (repro/torn.py).
+    for bad in (checkpoint[:-1], checkpoint[:len(checkpoint) // 2], b"", *(flipped(checkpoint, len(checkpoint) * bit // 2) for bit in (5, 9))):
+        write(f"run/{last}", bad)
+        for words in (["dgx-prove", "small.json", "run", "--key", "stranger.pem", "-o", "proof.json"], ["dgx-inspect", "run", "--check"]):
+            refused((MALFORMED, NOT_ALLOWED), "run", *words)
+        shutil.copytree("run", "copy")
+        told = call(*train("copy"))
+        check(told.returncode == DONE and f"warning: copy/{last}: " in told.stderr, f"a damaged checkpoint: exit {told.returncode}: {told.stderr}")
+        finishes("copy", "after a damaged checkpoint")
+        shutil.rmtree("copy")
     os.remove(f"run/{last}")
     refused((MALFORMED, MISSING), last, *train("run"))
     write(f"run/{last}", checkpoint)

@@ -31,6 +31,14 @@ std::string short_number(float value) {
   return text;
 }
 
+/// The entries that a run of this header stores once: a fault may change one that the program does not.
+Result<bundle::Constants> constants_of_start(const TaskFiles& files, const bundle::RunHeader& header,
+                                             const State& start, const bundle::StateDigests& digests) {
+  std::vector<std::string> names;
+  if (header.drill.empty()) names = program::constant_entries(*files.program);
+  return bundle::constants_of(start, digests, std::move(names));
+}
+
 /// One call of train on an open run.
 struct Training {
   const TrainOptions& options;
@@ -58,12 +66,59 @@ Status write_resume_point(Training& t) {
   return t.checkpointer.save(t.executor, t.losses);
 }
 
-/// Replaces the state that the segment starts from, and the losses, by the resume point, if there is one.
-void take_up(Training& t, const protocol::Segment& segment, State& state) {
-  auto found = t.resume_point.read(segment, t.run.index(), t.context.progress);
-  if (!found) return;
+/// Replaces the state of the last checkpoint, and the losses since, by the resume point of the segment that
+/// follows, if there is one.
+bool take_up(Training& t, State& state) {
+  const std::int64_t segment = t.run.index().segments();
+  t.losses.clear();
+  if (t.run.index().diverged || segment >= t.files.segments.count()) return false;
+  auto found = t.resume_point.read(t.files.segments[segment], t.run.index(), t.context.progress);
+  if (!found) return false;
   state = std::move(found->state);
   t.losses = std::move(found->losses);
+  return true;
+}
+
+/// Makes the bundle of the run's first checkpoint again, where `damage` says what is wrong with it.
+Status restore_first(bundle::RunWriter& run, const TaskFiles& files, const std::optional<std::string>& init,
+                     const Error& damage, Progress& progress) {
+  DGX_TRY(const State start, initial_state(files, init));
+  DGX_TRY(const auto digests, bundle::digests_of(start));
+  DGX_TRY(bundle::Constants constants, constants_of_start(files, run.index().header, start, digests));
+  DGX_CHECK(run.restore_first(start, digests, std::move(constants)));
+  progress.warning(damage.message + "; it was made again from the task");
+  return {};
+}
+
+/// The state from which to take the next step, and the losses since the last checkpoint before it: the last
+/// that is whole. Of the run that is the resume point or the last checkpoint; if the latter is damaged, the
+/// resume point alone, else the last whole checkpoint before. Steps that are taken again give the same bits.
+Result<State> begin_state(Training& t) {
+  auto last = t.run.last_state();
+  State state;
+  if (last.ok()) {
+    state = std::move(last->state);
+    take_up(t, state);
+    return state;
+  }
+  const Error damage = std::move(last).error();
+  if (damage.code != ErrorCode::kMalformed || !t.run.last_is_damaged()) return damage;
+  if (t.run.index().segments() > 0 && take_up(t, state)) {
+    t.run.give_up_last();
+    t.context.progress.warning(damage.message + "; training goes on from the state that was saved after it");
+    return state;
+  }
+  auto whole = t.run.go_back();
+  if (!whole.ok() && whole.error().code == ErrorCode::kMalformed) {
+    DGX_CHECK(restore_first(t.run, t.files, t.options.init, whole.error(), t.context.progress));
+    whole = t.run.go_back();
+  }
+  if (!whole.ok()) return std::move(whole).error();
+  t.context.progress.warning(fmt::format("{}; training goes on from the checkpoint at step {}",
+                                         damage.message, t.run.index().checkpoints.back().step));
+  state = std::move(whole->state);
+  take_up(t, state);
+  return state;
 }
 
 /// Time of the longest segment, estimated from all steps of this call so far.
@@ -193,10 +248,8 @@ Status train_segment(Training& t, const protocol::Segment& segment, std::int64_t
 /// and again makes progress.
 Status end_diverged(Training& t) {
   const std::int64_t end = t.executor.position();
-  DGX_TRY(auto checkpoint, t.run.last_state());
-  t.losses.clear();
-  take_up(t, t.files.segments[t.run.index().segments()], checkpoint.state);
-  DGX_CHECK(t.solver.load(checkpoint.state));
+  DGX_TRY(const State state, begin_state(t));
+  DGX_CHECK(t.solver.load(state));
   DGX_CHECK(steps_to(t, end));
   if (t.executor.position() != end)
     return internal_error(t.result.divergence + ", but did not when it was first taken");
@@ -211,6 +264,7 @@ Status end_diverged(Training& t) {
 /// The result of a call on a run that had already diverged.
 TrainResult diverged_before(TrainResult result, const bundle::RunIndex& index) {
   result.steps = result.resumed_from = index.checkpoints.back().step;
+  result.state = index.checkpoints.back().digest;
   result.segments = index.segments();
   if (!index.losses.empty()) result.loss = index.losses.back();
   result.divergence = fmt::format("step {} gives a state that is not finite", result.steps);
@@ -246,14 +300,15 @@ Result<TrainResult> train_to_goal(Training& t) {
   TrainResult& result = t.result;
   const std::int64_t total = t.files.body().steps;
   const std::int64_t goal = std::min(t.options.until.value_or(total), total);
-  DGX_TRY(auto last, t.run.last_state());
-  result.state = last.digests.state;
   result.total_steps = total;
-  if (t.run.index().diverged) return diverged_before(result, t.run.index());
+  {
+    DGX_TRY(const State state, begin_state(t));
+    // Not earlier: checkpoints to go back to stay until the last is known to be whole.
+    if (t.run.last_is_kept()) DGX_CHECK(t.run.prune());
+    if (t.run.index().diverged) return diverged_before(result, t.run.index());
+    DGX_CHECK(t.solver.load(state));  // the executor has its own copy
+  }
   std::int64_t segment = t.first_segment = t.run.index().segments();
-  if (segment < segments.count()) take_up(t, segments[segment], last.state);
-  DGX_CHECK(t.solver.load(last.state));
-  last.state.clear();  // the executor has its own copy
   result.resumed_from = t.executor.position();
   DGX_CHECK(open_logs(t));
   if (t.options.profile_operations) DGX_CHECK(t.executor.start_profile());
@@ -331,18 +386,14 @@ Status check_constants(const std::string& folder, const bundle::Constants& const
 
 Result<OpenedRun> open_run(const TrainOptions& options, const TaskFiles& files,
                            const bundle::RunHeader& header, const bundle::KeepPolicy& keep,
-                           const LockWait& wait) {
+                           const LockWait& wait, Progress& progress) {
   // Checkpoints are written during training, by one thread: more would only take CPUs from it.
   constexpr bundle::Effort kBeside = {.threads = 1};
   const std::string index = options.run + "/index.h5";
   if (!exists(index)) {
     DGX_TRY(const State start, initial_state(files, options.init));
     DGX_TRY(const auto digests, bundle::digests_of(start));
-    // A fault may change an entry that the program does not.
-    DGX_TRY(bundle::Constants constants,
-            bundle::constants_of(start, digests,
-                                 header.drill.empty() ? program::constant_entries(*files.program)
-                                                      : std::vector<std::string>()));
+    DGX_TRY(bundle::Constants constants, constants_of_start(files, header, start, digests));
     auto made = bundle::RunWriter::create(options.run, header, keep, start, digests, kBeside, wait,
                                           std::move(constants));
     if (made.ok()) return OpenedRun{std::move(made).value(), false};
@@ -352,7 +403,11 @@ Result<OpenedRun> open_run(const TrainOptions& options, const TaskFiles& files,
   DGX_TRY(auto run, bundle::RunWriter::open(options.run, header, keep, kBeside, wait));
   DGX_CHECK(check_start(options.run, run.index(), files.body()));
   DGX_CHECK(check_constants(options.run, run.constants(), *files.program));
-  DGX_CHECK(run.prune());
+  if (const std::optional<Error> damage = run.first_damage()) {
+    const Status restored = restore_first(run, files, options.init, *damage, progress);
+    if (!restored.ok())
+      progress.warning(damage->message + "; and it cannot be made again: " + restored.error().message);
+  }
   return OpenedRun{std::move(run), true};
 }
 
@@ -377,7 +432,7 @@ Result<TrainResult> train(const TrainOptions& options, const JobContext& context
   DGX_TRY(const auto executor,
           make_executor_on(options.device, options.parts, files, data.rows(), context, logged.all()));
   DGX_TRY(auto validation, Validation::open(options, files, context));
-  auto opened = open_run(options, files, header, keep, context.lock_wait);
+  auto opened = open_run(options, files, header, keep, context.lock_wait, context.progress);
   // A call that only waited for the run has made no step: whoever runs it again on 75 would do so for ever.
   if (!opened.ok() && opened.error().code == ErrorCode::kInterrupted)
     return Error{ErrorCode::kLocked, opened.error().message, "stopped while it waited"};

@@ -391,6 +391,88 @@ TEST_CASE(
   CHECK(RunWriter::open(run, header(), kAll).ok());
 }
 
+/// A run of the steps 0 to 40 that keeps all, and the path of checkpoint `at`.
+struct Whole {
+  Whole() {
+    RunWriter writer = create(run, kAll);
+    for (int i = 1; i <= 4; ++i) append(writer, 10 * i);
+    index = writer.index();
+  }
+  [[nodiscard]] std::string at(std::size_t checkpoint) const {
+    return checkpoint_path(run, index.checkpoints[checkpoint]);
+  }
+  [[nodiscard]] auto open(KeepPolicy keep = kAll) const { return RunWriter::open(run, header(), keep); }
+
+  const Folder folder;
+  const std::string run = folder / "run";
+  RunIndex index;
+};
+
+void cut(const std::string& path) { fs::resize_file(path, fs::file_size(path) - 1); }
+
+TEST_CASE("a last checkpoint that is cut off is none to go on from, and those before it stay") {
+  const Whole whole;
+  cut(whole.at(4));
+  cut(whole.at(3));
+  auto writer = whole.open(kLast);
+  REQUIRE(writer.ok());
+  CHECK(writer->last_state().error().code == ErrorCode::kMalformed);
+  CHECK(writer->last_is_damaged());
+  CHECK(writer->prune().error().code == ErrorCode::kMalformed);
+  CHECK(exists(whole.at(1)));
+  const auto state = writer->go_back();
+  REQUIRE(state.ok());
+  CHECK(test::same(state->state, state_at(20)));
+  CHECK(writer->index().segments() == 2);
+  CHECK(writer->index().losses.size() == 4);
+  // Nothing has changed before there is a next state.
+  CHECK(RunReader::open(whole.run)->index().segments() == 4);
+  append(*writer, 30);
+  const auto reader = RunReader::open(whole.run);
+  CHECK(reader->index().segments() == 3);
+  CHECK(kept(reader->index()) == "1001");
+  CHECK(test::same(reader->state(3)->state, state_at(30)));
+}
+
+TEST_CASE("a damaged checkpoint after which another state is committed is as one that was not kept") {
+  const Whole whole;
+  cut(whole.at(4));
+  auto writer = whole.open();
+  REQUIRE(writer.ok());
+  writer->give_up_last();
+  CHECK_FALSE(writer->last_is_kept());
+  append(*writer, 50);
+  CHECK(writer->last_is_kept());
+  const auto reader = RunReader::open(whole.run);
+  CHECK(kept(reader->index()) == "111101");
+  CHECK_FALSE(exists(whole.at(4)));
+  CHECK(reader->nearest_kept(4) == 3);
+  CHECK(reader->index().checkpoints[4].digest == whole.index.checkpoints[4].digest);
+}
+
+TEST_CASE("a first checkpoint that is cut off is told, hinders nobody, and can be made again") {
+  const Whole whole;
+  cut(whole.at(0));
+  auto writer = whole.open();
+  REQUIRE(writer.ok());
+  REQUIRE(writer->first_damage().has_value());
+  CHECK_THAT(writer->first_damage()->message, Catch::Contains(whole.at(0)));
+  CHECK(test::same(writer->last_state()->state, state_at(40)));
+  CHECK(writer->restore_first(state_at(7), digests(state_at(7)), {}).error().code == ErrorCode::kUsage);
+  CHECK(writer->restore_first(state_at(0), digests(state_at(0)), {}).ok());
+  CHECK_FALSE(writer->first_damage().has_value());
+  CHECK(test::same(RunReader::open(whole.run)->state(0)->state, state_at(0)));
+}
+
+TEST_CASE("a last checkpoint that holds another state is whole, and not given up") {
+  const Whole whole;
+  fs::copy_file(whole.at(0), whole.at(4), fs::copy_options::overwrite_existing);
+  auto writer = whole.open();
+  REQUIRE(writer.ok());
+  CHECK(writer->last_state().error().code == ErrorCode::kMalformed);
+  CHECK_FALSE(writer->last_is_damaged());
+}
+
 TEST_CASE("a folder without an index is no run") {
   const Folder folder;
   CHECK(RunReader::open(folder.path()).error().code == ErrorCode::kMissing);

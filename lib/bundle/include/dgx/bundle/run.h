@@ -86,7 +86,8 @@ class RunWriter {
   /// Continues a run, removing strays of a killed writer. kMissing if the folder has no index; kLocked if
   /// another writer is still in it after `wait`; kMalformed if the index is broken, its header is not
   /// `header`, for some step the folder has another state than the index names, or the first and the last
-  /// state name other constant entries; the errors of read_state() for the constant entries' file.
+  /// state name other constant entries; the errors of read_state() for the constant entries' file. A
+  /// checkpoint that is cut off is no error here: see first_damage(), last_state() and go_back().
   [[nodiscard]] static Result<RunWriter> open(const std::string& folder, const RunHeader& header,
                                               KeepPolicy keep, Effort effort = {}, const LockWait& wait = {});
 
@@ -99,13 +100,31 @@ class RunWriter {
   [[nodiscard]] const Constants& constants() const;
   /// The last committed state, from which to resume; its digests are checked.
   [[nodiscard]] Result<StoredState> last_state() const;
+  /// Damage of the first checkpoint's bundle, if it is there and cannot be opened. Its numbers were not read.
+  [[nodiscard]] const std::optional<Error>& first_damage() const;
+  /// Writes the first checkpoint's bundle again, and the constant entries' file if none was found. kUsage for
+  /// another state than the run began with; the errors of write_state().
+  [[nodiscard]] Status restore_first(const State& initial, const StateDigests& digests, Constants constants);
+  /// True if the last checkpoint's bundle is there and damaged: cut off, or with numbers that do not have
+  /// their digests. One that holds another state is whole, and not ours to give up. Reads the state.
+  [[nodiscard]] bool last_is_damaged() const;
+  /// Takes it that the last checkpoint's bundle is damaged: it goes when the next state is committed, as if
+  /// it had not been kept. Not for a run whose last checkpoint is the first.
+  void give_up_last();
+  /// False from give_up_last() to the next commit.
+  [[nodiscard]] bool last_is_kept() const;
+  /// Returns the last committed state whose bundle is whole, and takes back all after it, with their losses:
+  /// the run goes on from there. No file changes before the next commit. The error of the first checkpoint
+  /// if no bundle is whole.
+  [[nodiscard]] Result<StoredState> go_back();
   /// Commits the state after one more segment, which may leave out the constants(), with its losses (any
   /// number). On return the checkpoint is on disk and named by the index. kUsage if the state's step is not
   /// above the last one. After an error readers find the run as before, or, if only its sync failed, with
   /// this checkpoint.
   [[nodiscard]] Status append(const State& state, const StateDigests& digests, std::span<const float> losses);
   /// Removes the checkpoints that the policy does not keep, those of earlier writers included, as the next
-  /// append() would. Guarantees and errors of append().
+  /// append() would. Guarantees and errors of append(); kMalformed if the last one cannot be opened, which
+  /// leaves the others to go back to.
   [[nodiscard]] Status prune();
   /// Ends the run with this state, the last before a step that diverges, and the losses since the last
   /// checkpoint; the last checkpoint itself may be that state. Guarantees and errors of append().
