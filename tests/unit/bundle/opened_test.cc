@@ -16,12 +16,19 @@
 
 #include "container.h"
 #include "faulty_file_system.h"
+#include "opened_support.h"
 #include "support.h"
 
 namespace dgx::bundle {
 namespace {
 
+using test::flip;
 using test::Folder;
+using test::place_of;
+using test::row_of;
+using test::samples;
+using test::true_row;
+using test::write;
 
 /// Sets a variable of the environment while it exists.
 class Variable {
@@ -38,32 +45,6 @@ class Variable {
   const char* name_;
   std::optional<std::string> before_;
 };
-
-Dataset samples(std::int64_t count, Shape sample, DType dtype = DType::kU8) {
-  Shape shape{count};
-  shape.insert(shape.end(), sample.begin(), sample.end());
-  auto made = make_dataset(test::numbers(dtype, std::move(shape), 1), test::numbers(DType::kI64, {count}, 2));
-  REQUIRE(made.ok());
-  return std::move(made).value();
-}
-
-void write(const std::string& path, const Dataset& data, Storage storage) {
-  REQUIRE(write_dataset(path, data, Clobber::kReplace, {}, storage).ok());
-}
-
-Result<Bytes> row_of(const OpenedDataset& opened, const Dataset& data, const std::string& field,
-                     std::int64_t row) {
-  const BulkTensor& numbers = data.find(field)->numbers;
-  Bytes out(numbers.bytes().size() / static_cast<std::size_t>(numbers.shape()[0]));
-  DGX_CHECK(opened.rows().at(field).copy(row, out));
-  return out;
-}
-
-ByteView true_row(const Dataset& data, const std::string& field, std::int64_t row) {
-  const BulkTensor& numbers = data.find(field)->numbers;
-  const std::size_t size = numbers.bytes().size() / static_cast<std::size_t>(numbers.shape()[0]);
-  return numbers.bytes().subspan(static_cast<std::size_t>(row) * size, size);
-}
 
 bool gives(const OpenedDataset& opened, const Dataset& data, const std::string& field, std::int64_t row) {
   const auto got = row_of(opened, data, field, row);
@@ -95,23 +76,6 @@ bool gives_edges(const OpenedDataset& opened, const Dataset& data) {
       if (!gives(opened, data, name, row)) return false;
   }
   return true;
-}
-
-void flip(const std::string& path, std::uint64_t bit) {
-  const int file = ::open(path.c_str(), O_RDWR);
-  REQUIRE(file >= 0);
-  std::uint8_t byte = 0;
-  REQUIRE(::pread(file, &byte, 1, static_cast<off_t>(bit / 8)) == 1);
-  byte = static_cast<std::uint8_t>(byte ^ 1U << bit % 8);
-  REQUIRE(::pwrite(file, &byte, 1, static_cast<off_t>(bit / 8)) == 1);
-  ::close(file);
-}
-
-/// The place of a field's numbers in a bundle.
-Extent place_of(const std::string& path, const std::string& field, std::size_t piece = 0) {
-  const auto reader = Reader::open(path, Kind::kDataset);
-  REQUIRE(reader.ok());
-  return (*reader->stored(field))->pieces.at(piece);
 }
 
 /// Checks that a row was refused, by a message that has `place`, such as "x: row 17:".
@@ -171,47 +135,6 @@ TEST_CASE("a leaf of an opened dataset opens the field's digest") {
   }
   CHECK(opened->open_leaf("x", 41).error().code == ErrorCode::kUsage);
   CHECK(opened->open_leaf("z", 0).error().code == ErrorCode::kUsage);
-}
-
-// The rows of a batch: refused by name if the flipped bit is in a group of theirs, else what they were.
-TEST_CASE("ten thousand flipped bits are refused by name inside the rows read, and change nothing outside") {
-  const Folder folder;
-  const Dataset data = samples(400, {3, 1000});
-  const std::string path = folder / "d.h5";
-  write(path, data, Storage::kPlain);
-  const Extent x = place_of(path, "x");
-  const std::uint64_t file_bits = test::slurp(path).size() * 8;
-  const std::vector<std::int64_t> batch{0, 17, 18, 399};
-  const auto needs = [&](std::int64_t row, std::uint64_t byte) {
-    const std::uint64_t begin = static_cast<std::uint64_t>(row) * 3000;
-    return byte / 16384 >= begin / 16384 && byte / 16384 <= (begin + 2999) / 16384;
-  };
-  test::Random random(20261125);
-  int inside = 0;
-  int outside = 0;
-  for (int n = 0; n < 10'000; ++n) {
-    const std::uint64_t bit = random.below(file_bits);
-    flip(path, bit);
-    const auto opened = OpenedDataset::open(path, {.threads = 1});
-    const bool in_x = bit / 8 >= x.begin && bit / 8 < x.begin + x.size;
-    if (in_x && !opened.ok()) FAIL("bit " << bit << ": " << opened.error().message);
-    for (const std::int64_t row : batch) {
-      if (!opened.ok()) break;
-      const auto got = row_of(*opened, data, "x", row);
-      const bool wrong = in_x && needs(row, bit / 8 - x.begin);
-      wrong ? ++inside : ++outside;
-      if (wrong && got.ok()) FAIL("bit " << bit << " is not noticed");
-      if (wrong &&
-          (got.error().code != ErrorCode::kBadData ||
-           got.error().message.find("d.h5: x: row " + std::to_string(row) + ": ") == std::string::npos))
-        FAIL("bit " << bit << ": " << got.error().message);
-      if (!wrong && (!got.ok() || !std::ranges::equal(*got, true_row(data, "x", row))))
-        FAIL("bit " << bit << " of another row");
-    }
-    flip(path, bit);
-  }
-  CHECK(inside > 300);
-  CHECK(outside > 30'000);
 }
 
 TEST_CASE("a flipped bit of compressed numbers is refused by name where a row needs it, and nowhere else") {
