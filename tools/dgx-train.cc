@@ -173,8 +173,8 @@ struct Train {
     command.not_with({"--validate", "--every", "--init", "--device", "--parts", "--until", "--max-time",
                       "--keep", "--save-every", "--wait", "--profile-ops", "--drill", "--plan"},
                      {"--evaluate"});
-    command.not_with({"--data", "--validate", "--every", "--init", "--isa", "--device", "--parts", "--until",
-                      "--max-time", "--keep", "--save-every", "--wait", "--profile-ops", "--drill"},
+    command.not_with({"--data", "--init", "--isa", "--device", "--parts", "--until", "--max-time", "--keep",
+                      "--save-every", "--wait", "--profile-ops", "--drill"},
                      {"--plan"});
   }
 
@@ -229,9 +229,10 @@ struct Train {
     jobs::TrainOptions all = options;
     all.run = output;
     DGX_TRY(const jobs::TrainPlan result, jobs::plan_training(all, plan.rate(profile), out.brief_job()));
-    if (plan.is_slurm()) return tools::PlanOption::print_slurm(out, result.needs, jobs::Resumes::kYes);
+    if (plan.is_slurm()) return plan.print_slurm(out, result.needs, std::nullopt, jobs::Resumes::kYes);
     out.field("done_steps", result.done_steps);
     out.field("steps", result.steps);
+    if (options.validate) out.field("validations", result.validations);
     out.field("work", result.work);
     tools::PlanOption::print(out, result.needs);
     return cli::Verdict::kDone;

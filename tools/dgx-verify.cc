@@ -211,7 +211,7 @@ struct Verify {
 
   Result<cli::Verdict> run_plan(cli::Out& out, const jobs::VerifyOptions& all) const {
     DGX_TRY(const jobs::VerifyPlan result, jobs::plan_verification(all, plan.rate(profile), out.brief_job()));
-    if (plan.is_slurm()) return tools::PlanOption::print_slurm(out, result.needs);
+    if (plan.is_slurm()) return plan.print_slurm(out, result.needs, result.last);
     json::Array segments;
     for (const std::int64_t index : result.segments) segments.emplace_back(index);
     out.field("draw", manifest::name_of(result.draw));
@@ -221,7 +221,7 @@ struct Verify {
     out.field("work", result.work);
     out.field("start_bytes", result.start_bytes);
     if (result.recomputed_steps > 0) out.field("recomputed_steps", result.recomputed_steps);
-    tools::PlanOption::print(out, result.needs);
+    tools::PlanOption::print(out, result.needs, result.last);
     print_miss(out, result.chances.miss);
     if (!max_miss) return cli::Verdict::kDone;
     return print_enough(out, jobs::judge_miss(result.chances, *max_miss));

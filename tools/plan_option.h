@@ -23,29 +23,38 @@ class PlanOption {
   }
 
   [[nodiscard]] bool given() const { return form_.has_value(); }
-  [[nodiscard]] bool is_slurm() const { return given() && *form_ == "slurm"; }
+  [[nodiscard]] bool is_slurm() const { return given() && (*form_ == "slurm" || *form_ == "slurm-last"); }
   [[nodiscard]] jobs::RateSource rate(const std::optional<std::string>& profile) const {
     return {rate_, profile};
   }
-  /// kUsage for another form than slurm, or for that as JSON.
+  /// kUsage for another form than slurm and slurm-last, or for those as JSON.
   [[nodiscard]] Status check(const cli::Out& out) const {
     if (given() && *form_ && !is_slurm())
       return usage_error("--plan: '" + **form_ + "' is not slurm",
-                         "without a form, --plan prints text or JSON");
+                         "without a form, --plan prints text or JSON; slurm-last is the job after an array");
     if (is_slurm() && out.common().json)
-      return usage_error("--plan=slurm prints lines for a job script, and --json an object",
+      return usage_error("--plan=" + **form_ + " prints lines for a job script, and --json an object",
                          "leave out one of them");
     return {};
   }
 
-  static void print(cli::Out& out, const jobs::Needs& needs) {
+  static void print(cli::Out& out, const jobs::Needs& needs, const std::optional<jobs::Needs>& last = {}) {
     if (needs.seconds) out.field("seconds", seconds_cell(*needs.seconds));
     if (needs.longest_seconds) out.field("longest_seconds", seconds_cell(*needs.longest_seconds));
     out.field("memory_bytes", needs.memory_bytes);
+    if (!last) return;
+    if (last->seconds) out.field("last_seconds", seconds_cell(*last->seconds));
+    out.field("last_memory_bytes", last->memory_bytes);
   }
-  static Result<cli::Verdict> print_slurm(cli::Out& out, const jobs::Needs& needs,
-                                          jobs::Resumes resumes = jobs::Resumes::kNo) {
-    DGX_TRY(const std::string lines, jobs::slurm_lines(needs, out.common().threads, resumes));
+  /// The lines for the job, or for the one that follows its array. kUsage if none follows it.
+  [[nodiscard]] Result<cli::Verdict> print_slurm(cli::Out& out, const jobs::Needs& needs,
+                                                 const std::optional<jobs::Needs>& last,
+                                                 jobs::Resumes resumes = jobs::Resumes::kNo) const {
+    const bool is_last = *form_ == "slurm-last";
+    if (is_last && !last)
+      return usage_error("--plan=slurm-last is about the job after an array", "--shard I/N makes it one");
+    DGX_TRY(const std::string lines,
+            jobs::slurm_lines(is_last ? *last : needs, out.common().threads, resumes));
     out.raw(lines);
     return cli::Verdict::kDone;
   }

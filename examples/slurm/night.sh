@@ -9,10 +9,11 @@ here=$(cd "$(dirname "$0")" && pwd)
 export DGX_SLURM="$here"
 [ -n "${DGX_PROFILE:-}" ] || : "${DGX_RATE:?is the rate of a node}"
 
-# ask COMMAND …: prints what to give sbatch. A list with bad lines has a plan too; finish_list.sh names them.
+# ask FORM COMMAND …: prints what to give sbatch, for the array or for what follows it. A list with bad lines has a plan too; finish_list.sh names them.
 ask() {
+  form=$1; shift
   if [ -n "${DGX_PROFILE:-}" ]; then set -- "$@" --profile "$DGX_PROFILE"; else set -- "$@" --rate "$DGX_RATE"; fi
-  lines=$("$@" --plan=slurm --threads "${SLURM_CPUS_PER_TASK:-1}" -q) || { code=$?; [ -n "$lines" ] || exit "$code"; }
+  lines=$("$@" --plan="$form" --threads "${SLURM_CPUS_PER_TASK:-1}" -q) || { code=$?; [ -n "$lines" ] || exit "$code"; }
   printf '%s\n' "$lines" | sed 's/^#SBATCH *//'
 }
 
@@ -24,14 +25,20 @@ case $what in
   list)
     list=$1 data=$2 key=$3 verdicts=$4; shift 4
     [ "$list" != - ] || { echo "night.sh: the list must be a file: each job reads it" >&2; exit 2; }
-    limits=$(ask dgx-verify batch "$list" --data "$data" --shard "0/$count" --key "$key" "$@")
+    set -- --data "$data" --key "$key" "$@"
+    limits=$(ask slurm dgx-verify batch "$list" --shard "0/$count" "$@")
+    after=$(ask slurm-last dgx-verify batch "$list" --shard "0/$count" "$@" 2>/dev/null)
+    shift 4
     array=$(sbatch --parsable ${SBATCH:-} $limits "$here/verify_list.sh" "$list" "$data" "$key" "$verdicts" "$@")
-    last=$(sbatch --parsable ${SBATCH:-} --dependency="afterany:$array" "$here/finish_list.sh" "$list" "$data" "$key" "$verdicts" "$@") ;;
+    last=$(sbatch --parsable ${SBATCH:-} $after --dependency="afterany:$array" "$here/finish_list.sh" "$list" "$data" "$key" "$verdicts" "$@") ;;
   proof)
     task=$1 proof=$2 from=$3 data=$4 key=$5 verdict=$6; shift 6
-    limits=$(ask dgx-verify "$task" "$proof" --from "$from" --shard "0/$count" --key "$key" "$@")
+    set -- --from "$from" --data "$data" --key "$key" "$@"
+    limits=$(ask slurm dgx-verify "$task" "$proof" --shard "0/$count" "$@")
+    after=$(ask slurm-last dgx-verify "$task" "$proof" --shard "0/$count" "$@" 2>/dev/null)
+    shift 6
     array=$(sbatch --parsable ${SBATCH:-} $limits "$here/verify_shard.sh" "$task" "$proof" "$from" "$data" "$verdict.shard" --key "$key" "$@")
-    last=$(sbatch --parsable ${SBATCH:-} --dependency="afterany:$array" "$here/merge.sh" "$task" "$proof" "$verdict.shard" "$key" "$verdict" "$@") ;;
+    last=$(sbatch --parsable ${SBATCH:-} $after --dependency="afterany:$array" "$here/merge.sh" "$task" "$proof" "$verdict.shard" "$key" "$verdict" "$@") ;;
   *) sed -n 's/^#   //p' "$0" >&2; exit 2 ;;
 esac
 echo "$array $last"

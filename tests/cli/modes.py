@@ -50,10 +50,10 @@ WITHOUT = (
     (["dgx-settle", "cosign", "n", "--operator", "o", "--seen", "s", "--key", "k"], {"--ledger": "l"}, "--saw"),
 )
 WITH = (
-    # --data, --isa and --work-key belong to the command that is planned.
+    # --data, --isa and --work-key belong to the command that is planned: the files are looked at.
     (PLAN, {"--device": "cpu", "--parts": "2", "--output": "o"}, "--plan"),
     ([*BATCH, "--plan"], {"--device": "cpu", "--output": "o"}, "--plan"),
-    (["dgx-train", "t", "--plan"], {"--data": "d", "--validate": "t", "--every": "1", "--init": "i", "--device": "cpu", "--parts": "2", "--isa": "scalar", "--until": "1",
+    (["dgx-train", "t", "--plan"], {"--data": "d", "--init": "i", "--device": "cpu", "--parts": "2", "--isa": "scalar", "--until": "1",
                                     "--max-time": "1h", "--keep": "last", "--save-every": "1m", "--wait": None, "--profile-ops": None,
                                     "--drill": "segment=1,lazy"}, "--plan"),
     ([*CHALLENGE, "--verdict", "v"], {"--data": "d", "--notes": "n", "--isa": "scalar"}, "--verdict"),

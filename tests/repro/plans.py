@@ -7,6 +7,7 @@ replay's of many small steps, within a factor of eight, since other processes sh
 """
 
 import argparse
+import base64
 import json
 import os
 import subprocess
@@ -57,6 +58,7 @@ class Planned:
         again = self.told("dgx-train", task, "-o", run, "--plan", "--rate", "1e9", *threads)
         assert again["done_steps"] + again["steps"] == planned["steps"] and again["done_steps"] <= done["steps"], again
         assert abs(again["seconds"] - again["work"] / 1e9) < 0.01, again
+        self.validated(what, name, task, data, threads)
         proof, profile = self.at(f"{name}.proof.json"), self.at(f"{name}.profile.json")
         self.told("dgx-prove", task, run, "--key", self.at("key.pem"), "-o", proof)
         self.told("dgx-profile", task, "--data", data, "--quick", "--steps", 40, "--key", self.at("key.pem"), "-o", profile, *threads)
@@ -77,6 +79,24 @@ class Planned:
         planned = self.told(*batch, "--plan")
         _, peak = measured(self.bin, *batch, "-o", self.at(f"{name}.verdicts"))
         self.holds(f"{what}: batch", planned, peak)
+
+    def validated(self, what, name, task, data, threads):
+        """Trains with evaluations: those that were planned."""
+        run, plan = self.at(f"{name}.validated"), ["dgx-train", task, "--plan", "--validate", data, "--rate", "1e6", *threads]
+        planned, without = self.told(*plan), self.told("dgx-train", task, "--plan", *threads)
+        _, peak = measured(self.bin, "dgx-train", task, "--data", data, "--validate", data, "-o", run, *threads, "-q")
+        self.holds(f"{what}: validate", planned, peak)
+        with open(os.path.join(run, "validation.csv")) as file:
+            rows = len(file.readlines()) - 1
+        assert planned["validations"] == rows, (planned, rows)
+        evaluated = self.told("dgx-inspect", task.removesuffix(".json") + ".eval.jsonl")["operations"]
+        with open(task.removesuffix(".json") + ".json") as file:
+            batch = json.loads(base64.b64decode(json.load(file)["payload"]))["predicate"]["batch"]
+        batches = -(-2000 // batch)  # of the samples of pack_small()
+        assert planned["work"] == without["work"] + rows * batches * evaluated, (planned, without)
+        assert abs(planned["seconds"] - planned["work"] / 1e6) < 0.01, planned
+        # The row of the run's end may be missing.
+        assert self.told(*plan, "-o", run)["validations"] == 1
 
     def submitted(self, name, *words):
         task = self.at(f"{name}.json")

@@ -72,12 +72,12 @@ struct Batch {
               return Status();
             }));
     if (plan.is_slurm()) {
-      DGX_CHECK(PlanOption::print_slurm(out, result.needs));
+      DGX_CHECK(plan.print_slurm(out, result.needs, result.last));
     } else {
       out.field("proofs", result.proofs);
       out.field("failed", result.failed);
       out.field("work", result.work);
-      PlanOption::print(out, result.needs);
+      PlanOption::print(out, result.needs, result.last);
     }
     if (!result.first_failure) return cli::Verdict::kDone;
     out.next();

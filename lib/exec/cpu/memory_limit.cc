@@ -39,8 +39,9 @@ std::int64_t packed_bytes(const Plan& plan) {
 
 }  // namespace
 
-Result<std::int64_t> needed_bytes(std::shared_ptr<const program::Program> program, int threads) {
-  DGX_TRY(const Plan plan, make_plan(std::move(program), Fusion::kFused, threads, {}));
+Result<std::int64_t> needed_bytes(std::shared_ptr<const program::Program> program, int threads,
+                                  const std::vector<kernels::ValueIndex>& keep) {
+  DGX_TRY(const Plan plan, make_plan(std::move(program), Fusion::kFused, threads, keep));
   std::int64_t coming = 0;  // the next step's batch, gathered while this one runs
   for (const kernels::Primitive& value : plan.program->values)
     if (value.kind == kernels::Kind::kInput && value.source.kind == kernels::Source::Kind::kBatch)

@@ -26,12 +26,35 @@ std::int64_t bytes_of(const manifest::DatasetReference& data, const manifest::Da
 }
 
 Result<std::int64_t> memory_of(const TaskFiles& files, int threads, int states) {
-  DGX_TRY(const std::int64_t step, exec::needed_bytes(files.program, threads));
-  return program_memory(threads) + kLineBytes * std::ssize(files.program->values) + step +
-         data_memory(files.body()) + states * state_bytes(files);
+  DGX_TRY(const std::int64_t step, program_bytes(files.program, threads));
+  return program_memory(threads) + step + data_memory(files.body()) + states * state_bytes(files);
 }
 
 }  // namespace
+
+Result<std::int64_t> program_bytes(std::shared_ptr<const program::Program> program, int threads,
+                                   const std::vector<kernels::ValueIndex>& keep) {
+  const std::int64_t lines = kLineBytes * std::ssize(program->values);
+  DGX_TRY(const std::int64_t values, exec::needed_bytes(std::move(program), threads, keep));
+  return lines + values;
+}
+
+std::int64_t field_memory(std::int64_t bytes) {
+  // A larger one stays in a file.
+  return bytes < static_cast<std::int64_t>(kBulkBytes) ? bytes : 0;
+}
+
+std::int64_t writer_memory(const TaskFiles& files) { return state_bytes(files) + kWriterBytes; }
+
+std::int64_t merge_memory(std::int64_t states, std::int64_t drawn, std::int64_t shards) {
+  constexpr std::int64_t kRowBytes = 4096;  // its text, parsed, and as it is signed
+  constexpr std::int64_t kStateBytes = 64;  // twice its digest
+  constexpr std::int64_t kDrawnBytes = 64;  // a drawn segment's number in the text of one shard, parsed
+  constexpr std::int64_t kNumberBytes = 8;  // and in each of them
+  constexpr std::int64_t kMostShards = std::int64_t{1} << 24;  // so that nothing wraps
+  return program_memory(1) + states * kStateBytes + drawn * (kRowBytes + kDrawnBytes) +
+         std::min(shards, kMostShards) * (kRowBytes + drawn * kNumberBytes);
+}
 
 std::int64_t program_memory(int threads) { return kProgramBytes + kThreadBytes * threads; }
 
@@ -39,8 +62,8 @@ std::int64_t data_memory(const manifest::Task& task) {
   std::int64_t total = 0;
   for (const auto& [name, field] : task.dataset.fields) {
     const std::int64_t bytes = bytes_of(task.dataset, field);
-    // A larger one stays in a file; of every 16 KiB there is a node, and its hash while nodes are checked.
-    total += (bytes < static_cast<std::int64_t>(kBulkBytes) ? bytes : 0) + bytes / 256;
+    // Nodes are one for every 16 KiB, and hashes as many while they are checked.
+    total += field_memory(bytes) + bytes / 256;
   }
   return total;
 }

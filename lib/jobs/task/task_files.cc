@@ -91,6 +91,11 @@ Result<bundle::OpenedDataset> open_task_dataset(const std::string& path, const m
   return data;
 }
 
+Status check_stated_dataset(const std::string& path, const manifest::Task& task) {
+  DGX_TRY(const bundle::DatasetInfo info, bundle::read_dataset_info(path));
+  return check_digest(path, info.digest, task);
+}
+
 Result<State> seeded_state(const TaskFiles& files, std::uint64_t seed) {
   const auto kind = program::model_kind(files.body().model);
   if (!kind)

@@ -4,11 +4,15 @@
 #include <cmath>
 #include <cstring>
 #include <functional>
+#include <limits>
 #include <map>
 #include <numeric>
 
+#include "dgx/core/checked.h"
 #include "dgx/jobs/task_program.h"
 #include "dgx/program/check.h"
+#include "dgx/program/cost.h"
+#include "task/memory_needs.h"
 #include "train/submit_data.h"
 
 namespace dgx::jobs {
@@ -55,17 +59,27 @@ struct Batch {
   }
 };
 
-Result<bundle::Dataset> open_test_data(const std::string& path, const manifest::Task& task) {
-  DGX_TRY(bundle::Dataset data, bundle::read_dataset(path));
+/// The metadata of data that have the task's fields.
+Result<bundle::DatasetInfo> test_data_info(const std::string& path, const manifest::Task& task) {
+  DGX_TRY(bundle::DatasetInfo info, bundle::read_dataset_info(path));
   std::map<std::string, manifest::DatasetField, std::less<>> fields;
-  for (const auto& [name, field] : data.fields) {
-    const Shape& shape = field.numbers.shape();
+  for (const auto& [name, field] : info.fields)
     fields.emplace(name,
-                   manifest::DatasetField{field.numbers.dtype(), Shape(shape.begin() + 1, shape.end())});
-  }
-  if (fields == task.dataset.fields) return data;
+                   manifest::DatasetField{field.dtype, Shape(field.shape.begin() + 1, field.shape.end())});
+  if (fields == task.dataset.fields) return info;
   return malformed(path +
                    ": its fields do not have the names, types and shapes that the task was submitted with");
+}
+
+/// The values of an evaluation program that Evaluation reads: the results, which may no longer be the last
+/// three, and the model's outputs.
+std::vector<ValueIndex> kept_values(const program::Program& program, const ModelOutputs& outputs) {
+  std::vector<ValueIndex> keep;
+  const ValueIndex last = program.values.last();
+  for (int n = std::max(0, to_number(last) - 2); n <= to_number(last); ++n) keep.push_back(ValueIndex(n));
+  if (outputs.values) keep.push_back(*outputs.values);
+  if (outputs.classes) keep.push_back(*outputs.classes);
+  return keep;
 }
 
 /// True if a sample is a sequence of tokens, each with a target.
@@ -246,10 +260,33 @@ Status copy_samples(const TensorView& batch, std::int64_t samples_in_batch, std:
 
 }  // namespace
 
+Result<EvaluationNeeds> plan_evaluation(const TaskFiles& files, const std::string& data, int threads) {
+  DGX_TRY(const auto opened, open_evaluation_program(files));
+  DGX_TRY(const bundle::DatasetInfo info, test_data_info(data, files.body()));
+  auto program = std::make_shared<program::Program>(*opened);
+  const ModelOutputs outputs = find_outputs(*program, files.body());
+  const std::int64_t work = program::cost_of(*program).total_operations;
+  const std::vector<ValueIndex> keep = kept_values(*program, outputs);
+  const std::int64_t batch = files.body().batch;
+  const std::int64_t batches =
+      gives_whole_batches(*program) ? info.samples / batch : ceil_div(info.samples, batch);
+  EvaluationNeeds out;
+  out.work = checked_mul(batches, work).value_or(std::numeric_limits<std::int64_t>::max());
+  DGX_TRY(const std::int64_t values, program_bytes(std::move(program), threads, keep));
+  out.memory_bytes = values;
+  for (const auto& [name, field] : info.fields) {
+    const auto row =
+        static_cast<std::int64_t>(size_of(field.dtype)) * *element_count(field.shape) / info.samples;
+    out.memory_bytes += field_memory(row * info.samples) + row * batch;
+  }
+  return out;
+}
+
 Result<std::unique_ptr<Evaluation>> Evaluation::open(const TaskFiles& files, const std::string& data,
                                                      int threads) {
   DGX_TRY(const auto opened, open_evaluation_program(files));
-  DGX_TRY(bundle::Dataset samples, open_test_data(data, files.body()));
+  DGX_TRY(const bundle::DatasetInfo info, test_data_info(data, files.body()));
+  DGX_TRY(bundle::Dataset samples, bundle::read_dataset(data));
   auto out = std::unique_ptr<Evaluation>(new Evaluation(files, data, std::move(samples)));
   auto program = std::make_shared<program::Program>(*opened);
   out->last_ = program->values.last();
@@ -257,12 +294,7 @@ Result<std::unique_ptr<Evaluation>> Evaluation::open(const TaskFiles& files, con
   out->outputs_ = find_outputs(*program, files.body());
   if (auto labels = check_test_labels(out->outputs_, files.body(), out->data_); !labels)
     return within(data, std::move(labels).error());
-  // The results, which may no longer be the last three values.
-  std::vector<ValueIndex> keep;
-  for (int n = std::max(0, to_number(out->last_) - 2); n <= to_number(out->last_); ++n)
-    keep.push_back(ValueIndex(n));
-  if (out->outputs_.values) keep.push_back(*out->outputs_.values);
-  if (out->outputs_.classes) keep.push_back(*out->outputs_.classes);
+  const std::vector<ValueIndex> keep = kept_values(*program, out->outputs_);
   DGX_TRY(out->evaluator_, exec::Evaluator::create(std::move(program), threads, keep));
   return out;
 }

@@ -23,6 +23,16 @@ struct Predictions {
   Tensor outputs;  ///< f32, the shape of ModelOutputs::values with all samples in its first dimension
 };
 
+/// The cost of one measurement of a model on some data, beside that of training.
+struct EvaluationNeeds {
+  std::int64_t work = 0;          ///< weighted operations
+  std::int64_t memory_bytes = 0;  ///< the data and the evaluation program's values
+};
+/// Plans Evaluation::measure() without reading the data's numbers. The errors of Evaluation::open() that need
+/// none of them.
+[[nodiscard]] Result<EvaluationNeeds> plan_evaluation(const TaskFiles& files, const std::string& data,
+                                                      int threads);
+
 /// Measures states of a task's model on other data, with the task's evaluation program. Nothing is kept from
 /// one measurement to the next, and no state is changed.
 class Evaluation {

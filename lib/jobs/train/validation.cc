@@ -6,17 +6,26 @@
 
 namespace dgx::jobs {
 
-Result<std::unique_ptr<Validation>> Validation::open(const TrainOptions& options, const TaskFiles& files,
-                                                     const JobContext& context) {
+Status check_validation(const TrainOptions& options) {
   if (options.every && *options.every < 1) return usage_error("--every must be at least 1");
   if (options.every && !options.validate) return usage_error("--every needs --validate");
+  return {};
+}
+
+Status check_averages(const TrainOptions& options, const TaskFiles& files) {
+  if (!options.averages || files.body().update.ema) return {};
+  return usage_error("--ema: the task keeps no averages", "they are those of a task with dgx-submit --ema");
+}
+
+Result<std::unique_ptr<Validation>> Validation::open(const TrainOptions& options, const TaskFiles& files,
+                                                     const JobContext& context) {
+  DGX_CHECK(check_validation(options));
   if (!options.validate) return std::unique_ptr<Validation>();
   if (options.init) note_input(*options.init);  // is read later
   if (is_input(best_path(options.run)))
     return usage_error(best_path(options.run) + ": is a file that the command reads, and is not replaced",
                        "name another folder for the run");
-  if (options.averages && !files.body().update.ema)
-    return usage_error("--ema: the task keeps no averages", "they are those of a task with dgx-submit --ema");
+  DGX_CHECK(check_averages(options, files));
   auto out = std::unique_ptr<Validation>(new Validation(options, files, context));
   DGX_TRY(out->evaluation_, Evaluation::open(files, *options.validate, context.threads));
   return out;

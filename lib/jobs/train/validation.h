@@ -14,6 +14,11 @@
 
 namespace dgx::jobs {
 
+/// kUsage if `every` is below 1 or given without data to evaluate on.
+[[nodiscard]] Status check_validation(const TrainOptions& options);
+/// kUsage if averages are asked for that the task does not keep.
+[[nodiscard]] Status check_averages(const TrainOptions& options, const TaskFiles& files);
+
 /// Measures a run's model on other data while it is trained: RUN/validation.csv and RUN/best.h5.
 ///
 /// A measurement is made between two steps, from a copy of the state, so it cannot change training. If it is
@@ -21,8 +26,8 @@ namespace dgx::jobs {
 /// which the next call makes again, but never a row without its state.
 class Validation {
  public:
-  /// Reads the data; nullptr if the options name none. Writes nothing. kUsage if `every` is below 1 or given
-  /// without data, or averages are asked for that the task does not keep; errors of Evaluation::open().
+  /// Reads the data; nullptr if the options name none. Writes nothing. Errors of check_validation(),
+  /// check_averages() and Evaluation::open().
   /// `files` and `context` must outlive the result.
   [[nodiscard]] static Result<std::unique_ptr<Validation>> open(const TrainOptions& options,
                                                                 const TaskFiles& files,

@@ -14,8 +14,6 @@
 namespace dgx::jobs {
 namespace {
 
-constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
-
 /// The memory that verifying a list takes at most. All of its statements are in memory, whatever the shard.
 class ListMemory {
  public:
@@ -61,6 +59,7 @@ Result<BatchPlan> plan_batch(const BatchOptions& options, const RateSource& rate
   BatchPlan out;
   const ShardName mine = list.shard().value_or(ShardName{0, 1});
   ShardDeal deal(mine.count, list.ready());
+  const std::size_t all = list.ready();
   for (const BatchItem& item : list.take_failures()) {
     if (deal.of_bad_line(item.line) != mine.index) continue;
     ++out.failed;
@@ -75,7 +74,7 @@ Result<BatchPlan> plan_batch(const BatchOptions& options, const RateSource& rate
     const Verification& v = *next.verification;
     DGX_CHECK(memory.add(next));
     const std::int64_t shard = deal.next(next.work);
-    const std::int64_t bytes = checked_mul(2 * std::ssize(v.drawn), state_bytes(v.files)).value_or(kMost);
+    const std::int64_t bytes = multiply(2 * std::ssize(v.drawn), state_bytes(v.files));
     out.needs.state_bytes = std::max(out.needs.state_bytes, states[shard] = add_up(states[shard], bytes));
     if (shard != mine.index) continue;
     ++out.proofs;
@@ -85,7 +84,10 @@ Result<BatchPlan> plan_batch(const BatchOptions& options, const RateSource& rate
   if (operations) out.needs.seconds = static_cast<double>(out.work) / *operations;
   if (!list.shard()) return out;
   out.needs.shards = mine.count;
-  if (operations) out.needs.longest_seconds = static_cast<double>(deal.most()) / *operations;
+  out.last = Needs{std::nullopt, out.needs.memory_bytes, out.needs.state_bytes};
+  if (!operations) return out;
+  out.needs.longest_seconds = static_cast<double>(deal.most()) / *operations;
+  out.last->seconds = *out.needs.longest_seconds + kSecondsPerFile * static_cast<double>(all);
   return out;
 }
 

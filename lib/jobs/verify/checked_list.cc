@@ -8,6 +8,7 @@
 #include "dgx/core/files.h"
 #include "dgx/core/parallel.h"
 #include "dgx/protocol/verify.h"
+#include "task/memory_needs.h"
 
 namespace dgx::jobs {
 namespace {

@@ -29,11 +29,6 @@ struct Ready {
   std::int64_t work = 0;
 };
 
-/// The sum of two numbers that are not negative, or the largest number where it would be more.
-[[nodiscard]] inline std::int64_t add_up(std::int64_t a, std::int64_t b) {
-  return checked_add(a, b).value_or(std::numeric_limits<std::int64_t>::max());
-}
-
 /// Deals the proofs of a list to `count` shards, in the order of their work: each to the shard that has least
 /// so far. Bad lines go round. Costs no more for more shards than proofs.
 class ShardDeal {

@@ -2,6 +2,7 @@
 
 #include "dgx/jobs/verify.h"
 #include "task/memory_needs.h"
+#include "task/work_keys.h"
 #include "verify/start_states.h"
 #include "verify/verify_draw.h"
 
@@ -14,6 +15,15 @@ std::int64_t steps_of(std::span<const std::int64_t> segments, const Verification
   std::int64_t steps = starts != nullptr ? starts->steps_to_recompute(segments) : 0;
   for (const std::int64_t index : segments) steps += v.proof.segments[index].length();
   return steps;
+}
+
+/// Looks at files that the planned call reads, and a plan does not need: a wrong one is told before the call
+/// has waited for its turn.
+Status check_named(const VerifyOptions& options, const Verification& v, const JobContext& context) {
+  if (!options.data.empty()) DGX_CHECK(check_stated_dataset(options.data, v.files.body()));
+  if (!options.work_key) return {};
+  DGX_TRY(const WorkKeys keys, WorkKeys::find(nullptr, options.work_key, context.progress));
+  return {};
 }
 
 /// The most steps of one of `count` shards.
@@ -32,6 +42,7 @@ Result<VerifyPlan> plan_verification(const VerifyOptions& options, const RateSou
                                      const JobContext& context) {
   DGX_TRY(const auto operations, operations_per_second(rate, context));
   DGX_TRY(const Verification v, open_verification(options, context));
+  DGX_CHECK(check_named(options, v, context));
   VerifyPlan out;
   out.draw = v.assignment.draw;
   out.segments = v.drawn;
@@ -55,6 +66,11 @@ Result<VerifyPlan> plan_verification(const VerifyOptions& options, const RateSou
   out.start_bytes = std::ssize(out.segments) * v.files.body().caps.bytes;
   DGX_TRY(out.needs.memory_bytes, replay_memory(v.files, context.threads));
   out.needs.state_bytes = 2 * std::ssize(out.segments) * state_bytes(v.files);
+  if (out.needs.shards) {
+    const std::int64_t count = *out.needs.shards;
+    out.last = Needs{kSecondsPerFile * static_cast<double>(count),
+                     merge_memory(std::ssize(v.proof.states), std::ssize(v.drawn), count)};
+  }
   if (!operations) return out;
   const double each = static_cast<double>(v.files.body().estimate.step_operations) / *operations;
   out.needs.seconds = each * static_cast<double>(out.steps + out.recomputed_steps);

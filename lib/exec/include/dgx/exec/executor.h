@@ -114,9 +114,10 @@ class ExactExecutor final : public StepExecutor {
   std::unique_ptr<Impl> impl_;
 };
 
-/// Bytes of memory that an ExactExecutor of `threads` threads takes, state included, without taking any.
-/// Errors of the plan, whose cost this has.
-[[nodiscard]] Result<std::int64_t> needed_bytes(std::shared_ptr<const program::Program> program, int threads);
+/// Bytes of memory that an ExactExecutor of `threads` threads takes, state included, without taking any; or
+/// an Evaluator that keeps `keep`. Errors of the plan, whose cost this has.
+[[nodiscard]] Result<std::int64_t> needed_bytes(std::shared_ptr<const program::Program> program, int threads,
+                                                const std::vector<kernels::ValueIndex>& keep = {});
 
 /// Runs an evaluation program (no state changes, no schedule) on batches given one by one.
 class Evaluator {

@@ -31,6 +31,9 @@ struct Needs {
   std::optional<double> longest_seconds = {};  ///< of the one that takes longest, if a rate is known
 };
 
+/// Seconds of the job after an array for each shard that it merges, and each proof of its list.
+inline constexpr double kSecondsPerFile = 0.01;
+
 /// A job that is told before its time is over, and put into the queue again, or one that is not.
 enum class Resumes { kNo, kYes };
 

@@ -50,6 +50,9 @@ struct TaskFiles {
                                                               const manifest::Task& task,
                                                               const JobContext& context);
 
+/// kMalformed unless the bundle states the digest of the task's dataset. Reads none of its numbers.
+[[nodiscard]] Status check_stated_dataset(const std::string& path, const manifest::Task& task);
+
 /// The initial state of the task's built-in model with this seed. kMalformed if its model is not a built-in
 /// one.
 [[nodiscard]] Result<State> seeded_state(const TaskFiles& files, std::uint64_t seed);

@@ -98,13 +98,15 @@ struct TrainResult {
 
 /// The plan of a training, and its cost on the CPU.
 struct TrainPlan {
-  std::int64_t done_steps = 0;  ///< by the run that is there, up to its saved state
-  std::int64_t steps = 0;       ///< left
-  std::int64_t work = 0;        ///< weighted operations of the steps that are left
+  std::int64_t done_steps = 0;   ///< by the run that is there, up to its saved state
+  std::int64_t steps = 0;        ///< left
+  std::int64_t validations = 0;  ///< left, if there is data for them
+  std::int64_t work = 0;         ///< weighted operations of the steps and validations that are left
   Needs needs;
 };
-/// Plans train() and runs nothing: needs neither data nor a run. kMalformed for a run of another task; errors
-/// of operations_per_second().
+/// Plans train() and runs nothing: needs neither data nor a run, and of the data to evaluate on no number.
+/// kMalformed for a run of another task, and for such data that are not the task's in form; errors of
+/// operations_per_second().
 [[nodiscard]] Result<TrainPlan> plan_training(const TrainOptions& options, const RateSource& rate,
                                               const JobContext& context);
 

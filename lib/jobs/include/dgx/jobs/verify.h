@@ -55,6 +55,7 @@ struct VerifyPlan {
   /// Steps before these segments, to start states that `from` has not kept; 0 if it names nothing.
   std::int64_t recomputed_steps = 0;
   Needs needs;
+  std::optional<Needs> last = {};  ///< needs of the merge after the shards, if the plan is of one
 };
 /// Draws as verify() or verify_shard() would, and replays nothing: needs neither start states nor data.
 /// Errors of operations_per_second().

@@ -62,6 +62,9 @@ struct BatchPlan {
   std::optional<ErrorCode> first_failure = {};  ///< by line
   std::int64_t work = 0;                        ///< weighted operations
   Needs needs;
+  /// Needs of the job after an array, the call without --shard, which makes what the shards have left: of one
+  /// shard's work. None if the plan is not of a shard.
+  std::optional<Needs> last = {};
 };
 
 /// Draws as verify_batch() would, and replays nothing: needs neither start states nor data nor a private key,
