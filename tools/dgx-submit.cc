@@ -129,9 +129,10 @@ void print_estimate(cli::Out& out, const jobs::SubmitResult& result) {
   out.field("reward", estimate.reward);
   out.field("fee", estimate.fee);
   out.field("escrow", estimate.escrow);
-  out.field("caps", json::Object{{"bytes", result.task.caps.bytes},
-                                 {"milliseconds", result.task.caps.milliseconds},
-                                 {"steps", result.task.caps.steps}});
+  const manifest::Caps& caps = result.task.caps;
+  json::Object bounds{{"bytes", caps.bytes}, {"milliseconds", caps.milliseconds}, {"steps", caps.steps}};
+  if (caps.constant_bytes > 0) bounds.emplace("constant_bytes", caps.constant_bytes);
+  out.field("caps", std::move(bounds));
 }
 
 void print_quote(cli::Out& out, const jobs::Quote& quote) {

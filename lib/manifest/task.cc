@@ -118,11 +118,14 @@ Estimate read_estimate(json::Fields& in) {
 }
 
 json::Object caps_json(const Caps& caps) {
-  return {{"bytes", caps.bytes}, {"milliseconds", caps.milliseconds}, {"steps", caps.steps}};
+  json::Object out{{"bytes", caps.bytes}, {"milliseconds", caps.milliseconds}, {"steps", caps.steps}};
+  if (caps.constant_bytes > 0) out.emplace("constant_bytes", caps.constant_bytes);
+  return out;
 }
 Caps read_caps(json::Fields& in) {
   Caps out;
   out.bytes = in.integer("bytes", 1, kMaxInteger);
+  if (in.has("constant_bytes")) out.constant_bytes = in.integer("constant_bytes", 1, out.bytes);
   out.milliseconds = in.integer("milliseconds", 1, kMaxMilliseconds);
   out.steps = in.integer("steps", 1, kMaxSteps);
   return out;

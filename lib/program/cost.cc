@@ -9,6 +9,7 @@ namespace dgx::program {
 
 using kernels::Kind;
 using kernels::Primitive;
+using kernels::ValueIndex;
 
 namespace {
 
@@ -61,13 +62,16 @@ WorkRole role_of(const Primitive& primitive) {
 
 Cost cost_of(const Program& program) {
   Cost cost;
-  for (const Primitive& primitive : program.values) {
+  for (const ValueIndex value : program.values.indices()) {
+    const Primitive& primitive = program.values[value];
     const WorkRole role = role_of(primitive);
     const std::int64_t elements = count_of(primitive.shape);
     const std::int64_t bytes = times(elements, static_cast<std::int64_t>(size_of(primitive.dtype)));
     cost.value_bytes = plus(cost.value_bytes, bytes);
-    if (primitive.kind == Kind::kInput && primitive.source.kind == kernels::Source::Kind::kState)
+    if (primitive.kind == Kind::kInput && primitive.source.kind == kernels::Source::Kind::kState) {
       cost.state_bytes = plus(cost.state_bytes, bytes);
+      if (primitive.next == value) cost.constant_bytes = plus(cost.constant_bytes, bytes);
+    }
     if (role == WorkRole::kMatrixProduct) {
       cost.matrix_product_flop =
           plus(cost.matrix_product_flop, times(2, times(elements, count_of(primitive.fold))));

@@ -117,6 +117,10 @@ Status check_price(const Task& task, const program::Program& program) {
   if (task.caps.bytes != cost.state_bytes) {
     return malformed(fmt::format("caps: a state has {} bytes, not {}", cost.state_bytes, task.caps.bytes));
   }
+  if (task.caps.constant_bytes != cost.constant_bytes) {
+    return malformed(fmt::format("caps: entries that no step changes have {} bytes, not {}",
+                                 cost.constant_bytes, task.caps.constant_bytes));
+  }
   return check_estimate(task);
 }
 

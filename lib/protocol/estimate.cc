@@ -50,8 +50,9 @@ Result<manifest::Estimate> estimate_of(const EstimateInput& input, const Segment
   manifest::Estimate out;
   out.step_operations = input.step_operations;
   DGX_TRY(out.train, product("training", computed, input.step_operations));
-  DGX_TRY(const std::int64_t hashed, product("hashing", segments.states(), input.state_bytes));
-  DGX_TRY(out.prove, product("hashing", hashed, kOperationsPerHashedByte));
+  DGX_TRY(const std::int64_t changed,
+          product("hashing", segments.states(), input.state_bytes - input.constant_bytes));
+  DGX_TRY(out.prove, product("hashing", input.constant_bytes + changed, kOperationsPerHashedByte));
   DGX_TRY(const std::int64_t most_replayed, replayed_steps(whole, whole, policy));
   DGX_TRY(const std::int64_t replayed, replayed_steps(whole, segments, policy));
   DGX_TRY(out.verify, product("verification", std::min(replayed, most_replayed), input.step_operations));
@@ -67,11 +68,12 @@ Result<manifest::Estimate> estimate_of(const EstimateInput& input, const Segment
   return out;
 }
 
-EstimateInput input_of(const manifest::Task& task) {
-  return {task.estimate.step_operations, task.caps.bytes, task.steps, task.checkpoint_every, task.price};
-}
-
 }  // namespace
+
+EstimateInput estimate_input(const manifest::Task& task, std::int64_t steps) {
+  return {task.estimate.step_operations, task.caps.bytes, steps,
+          task.checkpoint_every,         task.price,      task.caps.constant_bytes};
+}
 
 Result<manifest::Estimate> estimate(const EstimateInput& input, const manifest::Policy& policy) {
   DGX_TRY(const Segments segments, Segments::of(input.steps, input.checkpoint_every));
@@ -84,11 +86,11 @@ manifest::Estimate earned(const manifest::Task& task, const manifest::Proof& pro
   const Segments segments = *Segments::of_diverged(proof.steps, task.checkpoint_every);
   // The fee is at most the task's, also where the diverging step makes one more to replay. With that no
   // number exceeds the task's, whose estimate has been checked: an error here would be ours.
-  return *estimate_of(input_of(task), whole, segments, task.policy);
+  return *estimate_of(estimate_input(task, task.steps), whole, segments, task.policy);
 }
 
 Status check_estimate(const manifest::Task& task) {
-  DGX_TRY(const manifest::Estimate expected, estimate(input_of(task), task.policy));
+  DGX_TRY(const manifest::Estimate expected, estimate(estimate_input(task, task.steps), task.policy));
   if (expected == task.estimate) return {};
   return malformed(fmt::format("task: estimate: is not what its own numbers give (escrow {}, should be {})",
                                task.estimate.escrow, expected.escrow));

@@ -38,11 +38,9 @@ Status add_to(Part& sum, const Part& part) {
 
 /// The task with so many steps.
 Result<Part> part_of(const manifest::Task& task, std::int64_t steps) {
-  const EstimateInput input{task.estimate.step_operations, task.caps.bytes, steps, task.checkpoint_every,
-                            task.price};
   DGX_TRY(const Segments segments, Segments::of(steps, task.checkpoint_every));
   Part out{steps, segments.count(), sample_count(task.policy, segments.count(), segments.count()), {}};
-  DGX_TRY(out.estimate, estimate(input, task.policy));
+  DGX_TRY(out.estimate, estimate(estimate_input(task, steps), task.policy));
   return out;
 }
 

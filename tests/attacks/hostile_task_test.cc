@@ -8,6 +8,7 @@
 
 #include "dgx/jobs/task_files.h"
 #include "dgx/program/program.h"
+#include "dgx/protocol/estimate.h"
 #include "replaced.h"
 #include "small_task.h"
 
@@ -99,7 +100,11 @@ TEST_CASE("a price that does not follow from the program is refused") {
         t.estimate.escrow -= 1;
       }),
       std::function<void(manifest::Task&)>([](manifest::Task& t) { t.estimate.step_operations /= 2; }),
-      std::function<void(manifest::Task&)>([](manifest::Task& t) { t.caps.bytes -= 1; }));
+      std::function<void(manifest::Task&)>([](manifest::Task& t) { t.caps.bytes -= 1; }),
+      std::function<void(manifest::Task&)>([](manifest::Task& t) {
+        t.caps.constant_bytes = t.caps.bytes;
+        t.estimate = *protocol::estimate(protocol::estimate_input(t, t.steps), t.policy);
+      }));
   const std::string text = program_text(task);
   manifest::Task body = must(manifest::read_statement<manifest::Task>(task.at("task.json"))).body;
   change(body);

@@ -77,6 +77,8 @@ def check_task(bench, name, printed, dataset):
         bench.check(text.count(b"\n") == task[field]["lines"], f"{name}: lines of the {field}")
     with open(bench.path(f"{name}.program.jsonl")) as file:
         lines = program.parse(file.read())
+    stated = {key: size for key, size in task["caps"].items() if key.endswith("bytes")}
+    bench.check(stated == cost.state_sizes(lines), f"{name}: sizes of a state")
     operations = cost.step_operations(lines)
     bench.check(task["estimate"] == cost.estimate(task, operations), f"{name}: estimate")
     parts = min(3, len(cost.committed_steps(task)) - 1)

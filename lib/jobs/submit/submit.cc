@@ -159,7 +159,8 @@ std::int64_t affordable_checkpoints(const program::Cost& cost, std::int64_t step
   const __int128 training =
       std::max<__int128>(static_cast<__int128>(steps) * cost.total_operations, kLeastTraining);
   const __int128 checkpoint =
-      static_cast<__int128>(cost.state_bytes) * kOperationsPerStoredByte + kOperationsPerCheckpoint;
+      static_cast<__int128>(cost.state_bytes - cost.constant_bytes) * kOperationsPerStoredByte +
+      kOperationsPerCheckpoint;
   return static_cast<std::int64_t>(
       std::min<__int128>(training / (checkpoint * kTrainingPerCheckpoints), manifest::kMaxSteps));
 }
@@ -229,11 +230,10 @@ Status set_price(const SubmitOptions& options, SubmitResult& result) {
   task.price = options.price;
   DGX_TRY(const auto segments, protocol::Segments::of(task.steps, task.checkpoint_every));
   result.segments = segments.count();
-  const protocol::EstimateInput input{result.cost.total_operations, result.cost.state_bytes, task.steps,
-                                      task.checkpoint_every, task.price};
-  DGX_TRY(task.estimate, protocol::estimate(input, task.policy));
   task.caps = {task.steps, result.cost.state_bytes,
-               options.max_milliseconds.value_or(task.policy.window_proof_ms)};
+               options.max_milliseconds.value_or(task.policy.window_proof_ms), result.cost.constant_bytes};
+  task.estimate.step_operations = result.cost.total_operations;
+  DGX_TRY(task.estimate, protocol::estimate(protocol::estimate_input(task, task.steps), task.policy));
   return {};
 }
 

@@ -2,6 +2,8 @@
 
 import math
 
+BYTES = {"f32": 4, "i64": 8, "u8": 1}
+
 
 def blocks(count, size):
     return -(-count // size)
@@ -29,6 +31,16 @@ def line_operations(line):
     if line["k"] == "map":
         return math.prod(line["s"]) * each
     return math.prod(line["s"]) * (each + fold_operations(line))
+
+
+def state_bytes(program):
+    return sum(math.prod(line["s"]) * BYTES[line["t"]] for line in program if "next" in line)
+
+
+def state_sizes(program):
+    """Of a task's caps: the bytes of a state, and of its entries that no step changes, if there are any."""
+    constant = state_bytes([line for line in program if line.get("next") == line["v"]])
+    return {"bytes": state_bytes(program), **({"constant_bytes": constant} if constant else {})}
 
 
 def step_operations(program):
@@ -65,7 +77,9 @@ def work(task, step_operations, trained, committed, checked):
     """Work and pay for `trained` steps, states at the steps `committed`, and a draw of their segments, with `checked` steps beside it."""
     policy, count = task["policy"], len(committed) - 1
     longest = max((end - start for start, end in zip(committed, committed[1:])), default=0)
-    made = {"step_operations": step_operations, "train": trained * step_operations, "prove": 8 * task["caps"]["bytes"] * (count + 1),
+    constant = task["caps"].get("constant_bytes", 0)
+    hashed = constant + (task["caps"]["bytes"] - constant) * (count + 1)
+    made = {"step_operations": step_operations, "train": trained * step_operations, "prove": 8 * hashed,
             "verify": (drawn_count(task, count) * longest + checked) * step_operations}
     made["reward"] = task["price"] * (made["train"] + made["prove"]) // 10**9
     made["fee"] = policy["verifier_fee"] + task["price"] * made["verify"] // 10**9

@@ -2,7 +2,6 @@
 
 import base64
 import hashlib
-import math
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
@@ -11,7 +10,6 @@ from . import cost, digests, inputs, statements
 
 # Any key will do: nobody need trust it.
 KEY = Ed25519PrivateKey.from_private_bytes(hashlib.sha256(b"a key of the interop tests").digest())
-BYTES = {"f32": 4, "i64": 8, "u8": 1}
 POLICY = {"audit_ppm": 0, "beacon_slot_ms": 60000, "beacon_source": 0, "beacon_steps": 1 << 33, "challenger_bond": 10000,
           "challenger_bond_ppm": 0, "forced_error_ppm": 0, "jackpot": 0, "jackpot_tax_ppm": 20000, "margin_ppm": 100000,
           "miss_ppm": 0, "miss_share_ppm": 100000, "sample_ppm": 50000, "solver_bond": 10000, "solver_bond_ppm": 200000, "split_jackpot_ppm": 250000, "split_submitter_ppm": 500000,
@@ -36,10 +34,6 @@ def text_of(program):
     return b"".join(statements.canonical(line) + b"\n" for line in program)
 
 
-def state_bytes(program):
-    return sum(math.prod(line["s"]) * BYTES[line["t"]] for line in program if "next" in line)
-
-
 def task_of(program, evaluation, data, recipe, options, initial=None):
     """The predicate; `options` has batch, steps, checkpoint_every, seed, optimizer, schedule, loss. `initial`: a state of the task's own."""
     from_seed = {} if initial else inputs.initial_state(program, int(options["seed"]))
@@ -53,7 +47,7 @@ def task_of(program, evaluation, data, recipe, options, initial=None):
             "initial": {"digest": digests.state(initial or from_seed), "source": "file" if initial else "seed"},
             "dataset": {"digest": digests.dataset(data, recipe), "samples": len(data["x"]), **fields},
             "model": "mlp:3-5", "numerics": "exact-1", "policy": POLICY, "price": 1000,
-            "caps": {"bytes": state_bytes(program), "milliseconds": 3600000, "steps": options["steps"]}, **options}
+            "caps": {"milliseconds": 3600000, "steps": options["steps"], **cost.state_sizes(program)}, **options}
     task["estimate"] = cost.estimate(task, cost.step_operations(program))
     return task
 

@@ -133,10 +133,10 @@ class SmallTask {
     task.policy = manifest::standard_policy();
     task.policy.sample_ppm = 1000000;
     task.price = 1000;
-    task.estimate = must(protocol::estimate(
-        {cost.total_operations, cost.state_bytes, task.steps, task.checkpoint_every, task.price},
-        task.policy));
-    task.caps = {task.steps, cost.state_bytes, task.policy.window_proof_ms};
+    task.estimate = must(protocol::estimate({cost.total_operations, cost.state_bytes, task.steps,
+                                             task.checkpoint_every, task.price, cost.constant_bytes},
+                                            task.policy));
+    task.caps = {task.steps, cost.state_bytes, task.policy.window_proof_ms, cost.constant_bytes};
     const auto sealed = must(manifest::seal(task, must(jobs::read_key(key("submitter")))));
     must(write_file(at("task.program.jsonl"), program::print_program(step), Clobber::kRefuse));
     must(write_file(at("task.eval.jsonl"), program::print_program(evaluation), Clobber::kRefuse));

@@ -11,11 +11,11 @@ namespace {
 template <class Change>
 void reseal(const test::SmallTask& files, const Change& change) {
   manifest::Task task = test::must(manifest::read_statement<manifest::Task>(files.at("task.json"))).body;
-  protocol::EstimateInput input{task.estimate.step_operations, task.caps.bytes, task.steps,
-                                task.checkpoint_every, task.price};
+  protocol::EstimateInput input = protocol::estimate_input(task, task.steps);
   change(input);
   task.estimate = test::must(protocol::estimate(input, task.policy));
   task.caps.bytes = input.state_bytes;
+  task.caps.constant_bytes = input.constant_bytes;
   const auto sealed = test::must(manifest::seal(task, test::must(read_key(files.key("submitter")))));
   test::must(write_file(files.at("task.json"), sealed.envelope + "\n", Clobber::kReplace));
 }

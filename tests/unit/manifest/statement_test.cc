@@ -170,6 +170,10 @@ TEST_CASE("nested faults of a task name the field from the top") {
             .find("predicate: caps: steps: ") == 0);
   CHECK(refused(task, R"("steps":100},"predicateType")", R"("steps":1},"predicateType")")
             .find("predicate: steps: is 1, must be 2 to ") == 0);
+  CHECK(refused(task, R"({"bytes":4096,)", R"({"bytes":4096,"constant_bytes":0,)")
+            .find("predicate: caps: constant_bytes: is 0, must be 1 to 4096") == 0);
+  CHECK(refused(task, R"({"bytes":4096,)", R"({"bytes":4096,"constant_bytes":4097,)")
+            .find("predicate: caps: constant_bytes: is 4097, must be 1 to 4096") == 0);
   CHECK(refused(task, R"("split_jackpot_ppm":250000)", R"("split_jackpot_ppm":250001)") ==
         "predicate: policy: split_submitter_ppm: the three splits sum to 1000001, must sum to 1000000");
   CHECK(refused(task, R"("loss":"cross-entropy")", R"("loss":"hinge")").find("predicate: loss: ") == 0);

@@ -131,8 +131,9 @@ TEST_CASE("A program names no group that its task does not have") {
   Task body = task();
   const program::Cost cost = program::cost_of(program);
   body.caps.bytes = cost.state_bytes;
-  body.estimate = *estimate(
-      {cost.total_operations, cost.state_bytes, body.steps, body.checkpoint_every, body.price}, body.policy);
+  body.caps.constant_bytes = cost.constant_bytes;
+  body.estimate.step_operations = cost.total_operations;
+  body.estimate = *estimate(estimate_input(body, body.steps), body.policy);
   body.update.groups = {{"a", 0.5, std::nullopt}};
   CHECK_THAT(check_admission(body, program).error().message, Catch::Contains("-lr:2"));
   body.update.groups.push_back({"b", 0.5, std::nullopt});
@@ -153,9 +154,9 @@ TEST_CASE("A task is about its program's batch, work and state") {
   const program::Cost cost = program::cost_of(program);
   const auto priced = [&] {
     body.caps.bytes = cost.state_bytes;
-    body.estimate =
-        *estimate({cost.total_operations, cost.state_bytes, body.steps, body.checkpoint_every, body.price},
-                  body.policy);
+    body.caps.constant_bytes = cost.constant_bytes;
+    body.estimate.step_operations = cost.total_operations;
+    body.estimate = *estimate(estimate_input(body, body.steps), body.policy);
   };
   priced();
   CHECK(check_admission(body, program).ok());
@@ -178,6 +179,12 @@ TEST_CASE("A task is about its program's batch, work and state") {
   body.dataset.fields.insert(std::move(x));
   body.caps.bytes += 1;
   CHECK_THAT(refused(), Catch::Contains("caps"));
+  priced();
+  // The loss is an entry that no step of this program changes. Whoever calls more constant pays less.
+  CHECK(body.caps.constant_bytes == 4);
+  body.caps.constant_bytes = 12;
+  body.estimate = *estimate(estimate_input(body, body.steps), body.policy);
+  CHECK_THAT(refused(), Catch::Contains("entries that no step changes have 4 bytes, not 12"));
   priced();
   body.estimate.step_operations += 1;
   CHECK_THAT(refused(), Catch::Contains("a step has"));

@@ -14,6 +14,7 @@ using namespace dgx::protocol;
 namespace {
 
 constexpr std::int64_t kBytes = 548;
+constexpr std::int64_t kConstantBytes = 148;  // each part hashes them once
 constexpr std::int64_t kOperations = 2'653;
 
 /// A task that passes check_estimate().
@@ -24,7 +25,9 @@ Task task_of(std::int64_t steps, std::int64_t every, std::int64_t price, const P
   out.price = price;
   out.policy = policy;
   out.caps.bytes = kBytes;
-  auto made = estimate({kOperations, kBytes, steps, every, price}, policy);
+  out.caps.constant_bytes = kConstantBytes;
+  out.estimate.step_operations = kOperations;
+  auto made = estimate(estimate_input(out, steps), policy);
   REQUIRE(made.ok());
   out.estimate = *made;
   return out;

@@ -187,6 +187,13 @@ TEST_CASE("an estimate is what the formula gives, and too much is refused") {
         "estimate: training exceeds 2^53");
 }
 
+TEST_CASE("entries that no step changes are hashed once, the others in each of the states") {
+  const auto estimate = protocol::estimate({1'000, 4'096, 100, 10, 1'000'000, 4'000}, test::policy());
+  REQUIRE(estimate.ok());
+  CHECK(estimate->prove == 8 * (4'000 + 96 * 11));
+  CHECK(estimate->reward == (estimate->train + estimate->prove) / 1'000);
+}
+
 TEST_CASE(
     "the work that a verdict states is that of its segments, with the shorter or longer last one or without "
     "it") {

@@ -80,6 +80,7 @@ struct Caps {
   std::int64_t steps = 0;
   std::int64_t bytes = 0;  ///< size of one state, exactly
   std::int64_t milliseconds = 0;
+  std::int64_t constant_bytes = 0;  ///< size of the entries of a state that no step changes, exactly
   bool operator==(const Caps&) const = default;
 };
 

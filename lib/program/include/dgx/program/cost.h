@@ -31,6 +31,7 @@ struct Cost {
   std::int64_t total_operations = 0;
   std::int64_t matrix_product_flop = 0;  ///< 2 · outputs · fold positions of matrix products
   std::int64_t state_bytes = 0;          ///< size of all state entries
+  std::int64_t constant_bytes = 0;       ///< size of those that no step changes (constant_entries())
   std::int64_t value_bytes = 0;          ///< size of all values, inputs included
 };
 [[nodiscard]] Cost cost_of(const Program& program);

@@ -20,17 +20,23 @@ struct EstimateInput {
   std::int64_t state_bytes = 0;      ///< size of all entries of a state together
   std::int64_t steps = 0;
   std::int64_t checkpoint_every = 0;
-  std::int64_t price = 0;  ///< base units per kPriceUnit operations
+  std::int64_t price = 0;           ///< base units per kPriceUnit operations
+  std::int64_t constant_bytes = 0;  ///< of state_bytes, those of entries that no step changes
 };
 
-/// Work and money of a task (dgx-money(7), "Estimate"). Work: train = steps · step, prove = states · bytes
-/// · kOperationsPerHashedByte, verify = sampled segments · longest segment · step. Money: reward = price ·
-/// (train + prove), fee = verifier_fee + price · verify, tax and treasury their parts of the reward, margin
-/// its part of reward and fee; divisions floor. kUsage if a number exceeds 2^53: split the task.
+/// The numbers of a task with so many steps.
+[[nodiscard]] EstimateInput estimate_input(const manifest::Task& task, std::int64_t steps);
+
+/// Work and money of a task (dgx-money(7), "Estimate"). Work: train = steps · step, prove = bytes that are
+/// hashed · kOperationsPerHashedByte, those of constant entries once and the others in each state, verify =
+/// sampled segments · longest segment · step. Money: reward = price · (train + prove), fee = verifier_fee +
+/// price · verify, tax and treasury their parts of the reward, margin its part of reward and fee; divisions
+/// floor. kUsage if a number exceeds 2^53: split the task.
 [[nodiscard]] Result<manifest::Estimate> estimate(const EstimateInput& input, const manifest::Policy& policy);
 
-/// Checks that a task's estimate is the one its own numbers give: its step_operations, and caps.bytes as the
-/// size of a state; else kMalformed. Callers that have the program compare those two with it.
+/// Checks that a task's estimate is the one its own numbers give: its step_operations, and its caps' bytes
+/// as the sizes of a state and of its constant entries; else kMalformed. Callers that have the program
+/// compare these three with it.
 [[nodiscard]] Status check_estimate(const manifest::Task& task);
 
 /// The worth of the work that a proof shows. For a finished task this is its estimate; for one that diverged
