@@ -53,7 +53,7 @@ Result<Stored> checked(const ExportedForm& form) {
   if (!sizes || !strides || !offset || sizes->size() != strides->size() || *offset < 0 ||
       std::ranges::any_of(*sizes, is_negative) || std::ranges::any_of(*strides, is_negative))
     return malformed("its sizes, strides and offset are no form of a tensor");
-  Stored out{{}, *type, *sizes, *strides, *offset, 0, form.requires_grad};
+  Stored out{{}, *type, *sizes, *strides, *offset, 0, form.requires_grad, 0};
   if (std::ranges::find(out.sizes, 0) != out.sizes.end()) return out;
   std::optional<std::int64_t> end = checked_add(out.offset, std::int64_t{1}), count = 1;
   for (std::size_t d = 0; d < out.sizes.size() && end && count; ++d) {
@@ -241,6 +241,7 @@ Result<Stored> Archive::find(const ExportedInput& input) const {
   };
   const ZipFile::Member* const member = find_member(place->member);
   if (!member) return refused("the archive has no " + printable(place->member));
+  place->member_bytes = static_cast<std::int64_t>(member->bytes);
   if (static_cast<std::uint64_t>(place->end) * c10::elementSize(place->type) > member->bytes) {
     return refused(fmt::format("{} has {} bytes, too few for its sizes and strides", printable(place->member),
                                member->bytes));

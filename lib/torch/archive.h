@@ -48,6 +48,7 @@ class Archive {
     std::int64_t offset = 0;
     std::int64_t end = 0;  ///< of the elements that it spans; 0 if it has none
     bool requires_grad = false;
+    std::int64_t member_bytes = 0;  ///< of the whole member
 
     /// The number of its elements.
     [[nodiscard]] std::int64_t count() const;
@@ -58,7 +59,8 @@ class Archive {
     /// True if both have a byte in common.
     [[nodiscard]] bool overlaps(const Stored& other) const;
   };
-  /// The most bytes of tensors that repeat their numbers (a stride of 0), one and all: they may be larger
+  /// The most bytes that tensors have beside those of their members, one tensor and all together: a tensor
+  /// may repeat its numbers (a stride of 0), and several may lie on the same numbers, so that they are larger
   /// than the archive.
   static constexpr std::int64_t kMaxRepeatedBytes = std::int64_t{64} << 20;
 

@@ -114,7 +114,6 @@ Status add_sources(const std::shared_ptr<const Archive>& archive, const CaptureR
   }
   DGX_TRY(const auto sources, sources_of(*archive));
   std::vector<at::Tensor> tensors;
-  std::int64_t repeated_bytes = 0;
   for (const Source& source : sources) {
     const ExportedInput& input = *source.input;
     if (source.first < tensors.size()) {
@@ -122,12 +121,6 @@ Status add_sources(const std::shared_ptr<const Archive>& archive, const CaptureR
       model.tied.push_back({input.title, sources[source.first].input->title});
     } else {
       const Archive::Stored& place = source.place;
-      if (place.count() > place.end)
-        repeated_bytes += place.count() * static_cast<std::int64_t>(c10::elementSize(place.type));
-      if (repeated_bytes > Archive::kMaxRepeatedBytes)
-        return malformed(
-            fmt::format("{}: with this tensor, numbers are repeated to {} bytes, at most {} are made",
-                        printable(input.title), repeated_bytes, Archive::kMaxRepeatedBytes));
       DGX_TRY(const at::Tensor numbers, for_pass(*archive, source));
       const bool is_parameter = input.kind == Kind::kParameter;
       // In evaluation all float parameters count as trained (models.cc, ModuleWrapper).

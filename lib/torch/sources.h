@@ -25,7 +25,8 @@ struct Source {
 
 /// The sources of a program in order. kUsage if a change of one would change only a part of another, only one
 /// of two names of a tensor is trained, or a member holds more than 4096: in the program each is a tensor of
-/// its own.
+/// its own. kMalformed if they would have more than Archive::kMaxRepeatedBytes beside those of their members.
+/// Reads no numbers.
 [[nodiscard]] Result<std::vector<Source>> sources_of(const Archive& archive);
 
 }  // namespace dgx::torch_bridge

@@ -185,6 +185,16 @@ def refused(buyer, accept):
             net.parameter(f"w{n}", numpy.ones(1, "f4"), file=net.lists["weights"]["w0"]["path_name"], sizes=[1], strides=[1], offset=n)
         return net, (y,)
 
+    def overlapping_constants():
+        """4096 constants that lie on the same MiB, each one number further: 4 GiB, were all made."""
+        net, y = relu_net()
+        size = 1 << 18
+        net.constant("c0", numpy.ones(size + 4095, "f4"), sizes=[size])
+        file = net.lists["constants"]["c0"]["path_name"]
+        for n in range(1, 4096):
+            net.constant(f"c{n}", numpy.ones(1, "f4"), file=file, sizes=[size], strides=[1], offset=n)
+        return net, (y,)
+
     def changed_constant():
         net, y = relu_net()
         constant = net.constant("steps", numpy.ones(10, "f4"))
@@ -236,7 +246,7 @@ def refused(buyer, accept):
         ("a weight that is another's folder", named("a", "a/b"), 2, "state entry 'model/a' is a prefix of 'model/a/b'"),
         ("a weight of no numbers", unused(numpy.ones((0, 10), "f4")), 2, "w has no elements"),
         ("a weight that is no number", of_numbers(numpy.full(10, numpy.nan, "f4")), 2, "w holds a NaN"),
-        ("many repeats", repeats(), 65, "numbers are repeated to"),
+        ("many repeats", repeats(), 65, "beside the bytes of their members tensors take"),
         ("a long word", edited(lambda m: m.update({"archive_version": b"0" * 65})), 65, "archive_version has 65 bytes, at most 64 are read"),
         ("a damaged weight", damaged(weight_file), 65, "data/weights/weight_0: is damaged: its bytes do not have its CRC-32"),
         ("a damaged program", damaged("models/model.json"), 65, "models/model.json: is damaged"),
@@ -294,6 +304,7 @@ def refused(buyer, accept):
         ("weights that share a part", shared(offset=5), 2, "a and b share numbers in the file, in different forms"),
         ("a weight trained under one name", shared(trained=False), 2, "a and b share numbers in the file, and only one of them is trained"),
         ("many weights in a member", crowded(), 2, "data/weights/weight_4 holds more than 4096 tensors"),
+        ("many constants of the same bytes", overlapping_constants(), 65, "c65: 66 tensors of data/constants/constant_4"),
         ("an integer with a gradient", of_type(4), 65, "is a tensor of int32, which has no gradient"),
         ("bfloat16", of_type(13), 2, "w is a tensor of bfloat16, which cannot be captured"),
         ("float16", of_type(6), 2, ""),

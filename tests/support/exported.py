@@ -157,8 +157,8 @@ class Export(Graph):
         self.specs.append({"buffer": {"arg": {"name": name}, "buffer_name": title, "persistent": True}})
         return name
 
-    def constant(self, title, array):
-        self.store("constants", title, array)
+    def constant(self, title, array, *, file=None, **layout):
+        self.store("constants", title, array, file=file, **layout)
         name = T("c_" + title)
         self.specs.append({"tensor_constant": {"arg": {"name": name}, "tensor_constant_name": title}})
         return name
