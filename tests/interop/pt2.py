@@ -300,6 +300,28 @@ def other_weights(script, path):
             new.writestr(entry.filename, bytes(content))
 
 
+def damaged_evaluation(buyer):
+    """Of --eval-model the numbers of parameters are not used: large ones are not read, so that damage to them is of no consequence; all others are checked."""
+    net = Export()
+    flat = net.call("flatten.using_ints", self=net.input("x", ["s0", 1, 28, 28]), start_dim=1)
+    hidden = net.call("relu", self=net.call("linear", input=flat, weight=net.parameter("wide", uniform((100, 784), 21))))
+    net.save("wide.pt2", net.call("linear", input=hidden, weight=net.parameter("head", uniform((10, 100), 22))))
+    buyer.submit("wide.pt2", "wide", "--eval-model", "wide.pt2")
+    with open("wide.pt2", "rb") as file:
+        content = file.read()
+    for name, expect in (("wide", 0), ("head", 65)):
+        numbers = net.files[f"data/weights/{net.lists['weights'][name]['path_name']}"]
+        damaged = bytearray(content)
+        damaged[content.index(numbers) + len(numbers) // 2] ^= 1
+        with open("damaged.pt2", "wb") as file:
+            file.write(damaged)
+        words = "is damaged: its bytes do not have its CRC-32"
+        assert words in buyer.submit("damaged.pt2", f"of-{name}", "--eval-model", "wide.pt2", expect=65).stderr
+        done = buyer.submit("wide.pt2", f"with-{name}", "--eval-model", "damaged.pt2", expect=expect)
+        assert expect == 0 or words in done.stderr, done
+    assert buyer.program("with-wide", "eval") == buyer.program("wide", "eval")
+
+
 def skip_existing(buyer):
     """A task of a model file is handed back if the file in that place still gives it, and only then."""
     net, y = relu_net()
@@ -436,6 +458,7 @@ def main():
         literals(buyer)
         refused(buyer, options.accept)
         described(buyer)
+        damaged_evaluation(buyer)
         skip_existing(buyer)
         os.chdir("/")
 
