@@ -37,10 +37,8 @@ constexpr auto kKeys = std::to_array<PolicyKey>({
     {"challenger_bond_ppm", &Policy::challenger_bond_ppm, 0, 0, kMaxBondPpm,
      "part of the reward added to challenger_bond"},
     {"forced_error_ppm", &Policy::forced_error_ppm, 0, 0, kMillion,
-     "rate of deliberate errors that test auditors; rho in the closed forms; needs a beacon_source, and is "
-     "without effect in this version"},
-    {"jackpot", &Policy::jackpot, 0, 0, kMaxMoney,
-     "most that the finders of a deliberate error share; without effect in this version"},
+     "rate of deliberate errors that test auditors; rho in the closed forms; needs a beacon_source"},
+    {"jackpot", &Policy::jackpot, 0, 0, kMaxMoney, "most that the finders of a deliberate error share"},
     {"jackpot_tax_ppm", &Policy::jackpot_tax_ppm, 20'000, 0, kMillion,
      "part of the reward added to the jackpot, paid by the submitter"},
     {"margin_ppm", &Policy::margin_ppm, 100'000, 0, 10 * kMillion,

@@ -13,6 +13,7 @@
 #include "dgx/program/specs.h"
 #include "dgx/protocol/draw.h"
 #include "dgx/protocol/estimate.h"
+#include "dgx/protocol/forced.h"
 #include "dgx/protocol/payouts.h"
 
 namespace dgx::protocol {
@@ -153,7 +154,7 @@ Status check_store(const Task& task) {
 
 /// Checks that a verdict has room for its witnesses, which each states where verdicts are audited.
 Status check_audits(const Task& task) {
-  if (task.policy.audit_ppm == 0) return {};
+  if (!rechecks_verdicts(task.policy)) return {};
   DGX_TRY(const Segments segments, Segments::of(task.steps, task.checkpoint_every));
   // A proof that diverged has a step more.
   const std::int64_t rows = drawn_count(task, segments) + 1;

@@ -10,6 +10,7 @@
 #include "dgx/merkle/digests.h"
 #include "dgx/merkle/tree.h"
 #include "dgx/protocol/draw.h"
+#include "dgx/protocol/forced.h"
 #include "dgx/protocol/segments.h"
 #include "dgx/protocol/verify.h"
 #include "turn.h"
@@ -94,6 +95,18 @@ Status check_row(const Dispute& dispute) {
                                segments_in(dispute)[challenge.segment].length()));
 }
 
+/// Checks that the secret is there exactly if it says what the witness must be.
+Status check_secret_of(const Dispute& dispute, bool draws) {
+  const bool needed = draws && may_be_forced(dispute.task.body, dispute.verdict->body);
+  if (needed != dispute.secret.has_value())
+    return malformed(needed ? "the verifier's secret is missing" : "has a secret that is not needed");
+  if (!needed) return {};
+  if (!dispute.beacon->is_round) return malformed("beacon: this market draws by rounds");
+  const manifest::Beacon& secret = dispute.secret->body;
+  if (secret.task == dispute.task.id && secret.proof == dispute.proof.id) return {};
+  return malformed("secret: belongs to another proof");
+}
+
 Status check_verdict_of(const Dispute& dispute) {
   const manifest::Challenge& challenge = dispute.challenge.body;
   if (challenge.verdict.has_value() != dispute.verdict.has_value())
@@ -112,6 +125,7 @@ Status check_verdict_of(const Dispute& dispute) {
       (dispute.beacon->id != *verdict.body.beacon || dispute.beacon->proof != dispute.proof.id)) {
     return malformed("beacon: is not the verdict's");
   }
+  DGX_CHECK(check_secret_of(dispute, draws));
   return challenge.about == About::kRow ? check_drawn(dispute) : check_row(dispute);
 }
 
@@ -161,6 +175,14 @@ bool was_replayed(const manifest::VerdictRow& row) {
 
 bool has_witness(const Dispute& dispute, const manifest::VerdictRow& row) {
   return was_replayed(row) && segments_in(dispute)[dispute.challenge.body.segment].length() > 1;
+}
+
+Digest witness_due(const Dispute& dispute, const Digest& interior) {
+  const Digest honest = witness_of(dispute.defender(), interior);
+  if (!dispute.secret) return honest;
+  const auto forced =
+      forced_segment(dispute.task.body, segments_in(dispute), *dispute.beacon, dispute.secret->body.secret);
+  return forced == dispute.challenge.body.segment ? false_witness(honest) : honest;
 }
 
 bool says_diverged(const Dispute& dispute, const manifest::VerdictRow& row) {

@@ -22,13 +22,18 @@ bool has_objected(const TaskRecord& record, const Digest& statement, const Diges
 }
 
 /// True for those whom a false statement would hurt: the submitter; the verifier, unless it is their own; the
-/// solver, unless it is the proof; and the drawn auditor who has objected to it.
+/// solver, unless it is the proof; and the drawn auditor who has objected to it, or confirmed a witness that
+/// had to be false.
 bool is_hurt(const TaskRecord& record, const Digest& statement, const Digest& who, std::int64_t now) {
   if (who == record.task.key_id) return true;
   if (statement != record.proof->id && who == record.solver) return true;
   const bool of_verdict = record.verdict && statement == record.verdict->id;
   if (!of_verdict && who == verifier_at(record, now)) return true;
-  return is_auditor(record, who) && has_objected(record, statement, who);
+  if (!is_auditor(record, who)) return false;
+  if (has_objected(record, statement, who)) return true;
+  // An honest auditor has to win a game if the verifier did not misstate what had to be false.
+  const Recheck* const own = recheck_of(record, who);
+  return of_verdict && own != nullptr && confirms_forced(record, *own);
 }
 
 /// True if a new game raises the bonds of later ones. Those whom a false statement would hurt may each have

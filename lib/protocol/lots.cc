@@ -40,13 +40,14 @@ DrawSource::DrawSource(const manifest::Signed<manifest::Beacon>& beacon)
       value(beacon.body.value),
       signer(beacon.key_id) {}
 
-DrawSource::DrawSource(const manifest::Signed<manifest::Round>& round, const Digest& of_proof)
+DrawSource::DrawSource(const manifest::Signed<manifest::Round>& statement, const Digest& of_proof)
     : is_round(true),
-      id(round.id),
-      market(round.body.ledger),
+      id(statement.id),
+      market(statement.body.ledger),
       proof(of_proof),
-      value(manifest::beacon_value(round.body.value, of_proof)),
-      signer(round.key_id) {}
+      value(manifest::beacon_value(statement.body.value, of_proof)),
+      round(statement.body.value),
+      signer(statement.key_id) {}
 
 Result<DrawSource> draw_source(const manifest::Signed<manifest::Body>& statement, const Digest& proof) {
   if (std::holds_alternative<manifest::Round>(statement.body)) {

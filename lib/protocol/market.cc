@@ -82,7 +82,7 @@ std::vector<WaitingSlot> Market::slots_waiting() const {
   for (const Digest& task : state_.unsettled) {
     const TaskRecord& record = state_.tasks.at(task);
     const TaskState state = standing(record, state_.clock.now()).state;
-    const bool audits = state == TaskState::kRecheck && !record.audit;
+    const bool audits = state == TaskState::kRecheck && may_draw_auditor(record) && !record.audit;
     if (state != TaskState::kProofCommitted && !audits) continue;
     const auto slot = state_.slots.all.find(audits ? record.verdict_slot : record.proof_slot);
     if (slot == state_.slots.all.end() || slot->second.round) continue;

@@ -149,24 +149,35 @@ class LostBond {
   std::int64_t left_;
 };
 
-/// True if what an audit says against others was borne out: a denial by the verdict's fall, a volunteer's
-/// refutation by the proof's, or by an auditor's refutation that stands.
+/// True if what an audit says against others was borne out: a denial by the verdict's fall, unless the
+/// witness was forced to be false, a volunteer's refutation by the proof's, or by an auditor's refutation
+/// that stands. Without the verifier's secret nobody can tell about a denial.
 bool is_borne_out(const Stakes& stakes, const RecheckStake& one) {
-  if (one.denies && !verdict_fell(stakes)) return false;
+  const bool unknown = stakes.secret == SecretFate::kWithheld;
+  if (one.denies_more && !unknown && !verdict_fell(stakes)) return false;
   if (!one.refutes || one.drawn) return true;
   return proof_fell(stakes) || refuting_auditor(stakes) != nullptr;
 }
 
+/// True if an auditor has confirmed a witness that was forced to be false, and loses the bond.
+bool is_unseen(const RecheckStake& one) { return one.drawn && one.confirmed_forced; }
+
+/// True if the bond of an audit that did not fall goes back.
+bool keeps_bond(const Stakes& stakes, const RecheckStake& one) {
+  return one.shown && !is_unseen(one) && is_borne_out(stakes, one);
+}
+
 /// True if an audit, whose bond is not lost, is worth a fee: nothing that it confirms fell, and of what it
-/// denies something did; or it refutes, and nobody had said so before.
-bool is_worth_fee(const RecheckStake& one) {
+/// denies something did, or had to be denied; or it refutes, and nobody had said so before.
+bool is_worth_fee(const Stakes& stakes, const RecheckStake& one) {
   if (one.refutes) return one.is_early;
-  return !one.overlooked && (!one.denies || one.found);
+  const bool unknown = stakes.secret == SecretFate::kWithheld;
+  return !one.overlooked && (!one.denies_more || one.found || unknown);
 }
 
 /// True if the auditor's fee is paid for this audit, whose bond goes back.
 bool earns_fee(const Stakes& stakes, const RecheckStake& one) {
-  return one.drawn && one.shown && !audit_fell(stakes, one) && is_borne_out(stakes, one) && is_worth_fee(one);
+  return one.drawn && keeps_bond(stakes, one) && !audit_fell(stakes, one) && is_worth_fee(stakes, one);
 }
 
 /// The part of the auditor's fee that is paid and comes out of the escrow.
@@ -187,25 +198,52 @@ void split(Purse& purse, const Task& task, const Stakes& stakes, LostBond& lost)
   purse.give("jackpot", part_of(lost.left(), task.policy.split_jackpot_ppm));
 }
 
-/// The verifier's bond: split between finders and jackpot if the verdict fell, to the jackpot if the verifier
-/// was silent, else back.
+/// The verifier's bond: split between finders and jackpot if the verdict fell; between the jackpot and
+/// whoever revealed the secret before its time; to the jackpot if the verifier was silent, else back.
 void end_verifier(Purse& purse, const Stakes& stakes, bool silent) {
   const std::int64_t bond = stakes.verifier_bond;
   if (verdict_fell(stakes)) {
     share(purse, bond / 2, finders_of(stakes, Challenged::kVerdict));
     purse.give("jackpot", bond - bond / 2);
+  } else if (stakes.secret == SecretFate::kGivenAway) {
+    purse.give(stakes.revealed_by, bond / 2);
+    purse.give("jackpot", bond - bond / 2);
   } else {
-    purse.give(silent ? "jackpot" : stakes.verifier, bond);
+    const bool lost = silent || stakes.secret == SecretFate::kWithheld;
+    purse.give(lost ? "jackpot" : stakes.verifier, bond);
   }
   purse.give("jackpot", stakes.silent_bonds);
 }
 
-/// A verdict that fell earns nothing.
-std::int64_t fee_of(const Stakes& stakes) { return verdict_fell(stakes) ? 0 : stakes.fee.value_or(0); }
+/// A verdict that fell earns nothing, nor does one whose secret was not kept until it was due, and shown.
+std::int64_t fee_of(const Stakes& stakes) {
+  const bool counts = !verdict_fell(stakes) && stakes.secret == SecretFate::kKept;
+  return counts ? stakes.fee.value_or(0) : 0;
+}
+
+/// The jackpot of a forced error, to those who denied it and nothing else: one has it all, each of k has
+/// 2^-(k-1) of it, so that more keys of one person never have more in all. A verdict that fell, or whose
+/// secret was not kept, has none.
+void pay_claimants(Purse& purse, const Stakes& stakes) {
+  std::vector<std::string> claimants;
+  for (const RecheckStake& one : stakes.rechecks) {
+    if (one.claims && !one.overlooked && !audit_fell(stakes, one)) claimants.push_back(one.who);
+  }
+  std::int64_t left = stakes.jackpot;
+  const bool counts = !verdict_fell(stakes) && stakes.secret == SecretFate::kKept;
+  constexpr std::size_t kBits = 63;
+  if (counts && !claimants.empty() && claimants.size() <= kBits) {
+    const std::int64_t each = stakes.jackpot >> (claimants.size() - 1);
+    for (const std::string& who : claimants) purse.give(who, each);
+    left -= each * static_cast<std::int64_t>(claimants.size());
+  }
+  purse.give("jackpot", left);
+}
 
 /// The bonds of those who owed audits, and the auditor's fee. A silent one has lost the bond, and so has who
-/// says what was not borne out. Who confirmed what fell keeps it: a party of a game can lose it on purpose.
-/// The few finders of a false audit are those first in order, so that a settlement has room for all.
+/// says what was not borne out, and an auditor who confirmed a witness that was forced to be false. Who
+/// confirmed what fell keeps it: a party of a game can lose it on purpose. The few finders of a false audit
+/// are those first in order, so that a settlement has room for all.
 void end_rechecks(Purse& purse, const Stakes& stakes) {
   constexpr std::size_t kMostFinders = 2;
   bool paid = false;
@@ -215,8 +253,7 @@ void end_rechecks(Purse& purse, const Stakes& stakes) {
       purse.give("jackpot", one.bond - one.bond / 2);
       continue;
     }
-    const bool good = one.shown && is_borne_out(stakes, one);
-    purse.give(good ? one.who : "jackpot", one.bond);
+    purse.give(keeps_bond(stakes, one) ? one.who : "jackpot", one.bond);
     if (!earns_fee(stakes, one)) continue;
     purse.give(one.who, stakes.audit_fee);
     paid = true;
@@ -274,6 +311,23 @@ std::int64_t unused_escrow(const Task& task, const manifest::Estimate& worth) {
   return task.estimate.escrow - worth.reward - worth.fee - worth.tax - worth.treasury;
 }
 
+std::int64_t jackpot_of(const Task& task, const manifest::Estimate& earned, std::int64_t replayed,
+                        std::int64_t pool) {
+  using Wide = __int128;  // products have at most 113 bits
+  const manifest::Policy& policy = task.policy;
+  const Wide rate = policy.forced_error_ppm;
+  const Bonds bonds = bonds_of(task);
+  const Wide audits = policy.audit_ppm == 0 ? 0 : Wide{policy.audit_ppm} * audit_fee(earned, policy);
+  // The tax, less what audits take of it, pays for all jackpots that one task has on average.
+  const Wide taxed = (Wide{earned.tax} * kMillion - audits) / rate;
+  // Silence, in the hope that the next one drawn is forced, costs a bond.
+  const Wide staked = Wide{bonds.verifier} * kMillion / rate;
+  // A guess is right with rate / replayed.
+  const Wide guessed = std::min(bonds.verifier, bonds.challenger) * (Wide{replayed} * kMillion - rate) / rate;
+  const Wide least = std::min({taxed, staked, guessed});
+  return static_cast<std::int64_t>(std::min(least, Wide{std::min(policy.jackpot, pool / 3)}));
+}
+
 Bonds bonds_of(const Task& task) {
   const manifest::Policy& policy = task.policy;
   const auto bond = [&](std::int64_t fixed, std::int64_t ppm) {
@@ -296,7 +350,7 @@ std::vector<Payout> payouts(const Task& task, Reason reason, const Stakes& stake
   const bool assigned = reason != Reason::kNoAssignment;
   Purse purse(task.estimate.escrow + (assigned ? bonds.solver : 0) + stakes.verifier_bond +
               stakes.silent_bonds + lost_bonds(stakes) + stakes.audit_fee - stakes.audit_fee_of_task +
-              recheck_bonds(stakes));
+              stakes.jackpot + recheck_bonds(stakes));
   const bool silent = stakes.proved && !stakes.fee;
   switch (reason) {
     case Reason::kAccepted:
@@ -335,6 +389,7 @@ std::vector<Payout> payouts(const Task& task, Reason reason, const Stakes& stake
   }
   end_games(purse, stakes);
   end_rechecks(purse, stakes);
+  pay_claimants(purse, stakes);
   return purse.close(stakes.submitter);
 }
 

@@ -240,7 +240,7 @@ Next next_in(PartyView& view, const Game& game, const ChooseRow&) {
   const std::int64_t step =
       witness_step(dispute.beacon->value, dispute.proof.id, dispute.defender(), game.segment());
   DGX_TRY(const Digest interior, view.party().state(step));
-  return witness_of(dispute.defender(), interior) == row.witness ? nothing() : name(1);
+  return witness_due(dispute, interior) == row.witness ? nothing() : name(1);
 }
 
 Next next_in(PartyView& view, const Game& game, const ChooseState& stage) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "dgx/ledger/ledger.h"
+#include "dgx/protocol/forced.h"
 #include "dgx/protocol/settlement.h"
 
 namespace dgx::protocol {
@@ -54,6 +55,7 @@ struct OwnGame {
 
 /// True if an auditor of the task's verdict was drawn, or may still be.
 bool may_be_audited(const TaskRecord& record) {
+  if (record.task.body.policy.audit_ppm == 0) return false;
   if (record.audit) return record.audit->auditor.has_value();
   return !record.verdict || is_rechecked(record);
 }
@@ -70,7 +72,7 @@ bool may_object(const TaskRecord& record, const Recheck& one) {
 std::vector<OwnGame> own_games(const TaskRecord& record) {
   std::vector<OwnGame> out{{record.task.key_id, {Challenged::kProof}},
                            {*record.solver, {Challenged::kVerdict}}};
-  if (record.task.body.policy.audit_ppm == 0) return out;
+  if (!rechecks_verdicts(record.task.body.policy)) return out;
   if (may_be_audited(record)) {
     const Digest auditor = record.audit ? record.audit->auditor->drawn.verifier : Digest{};
     out.push_back({*record.solver, {Challenged::kAudit}});
@@ -105,7 +107,10 @@ std::size_t reserved_for(const TaskRecord& record) {
   std::size_t out = kAssignedBytes;
   // The bonds of those who may be drawn are still locked.
   if (record.task.body.policy.beacon_source != 0) out += kRoundBytes + record.offers.size() * kAccountBytes;
-  if (record.task.body.policy.audit_ppm != 0) out += kAuditedBytes + volunteers_of(record) * kVolunteerBytes;
+  if (rechecks_verdicts(record.task.body.policy))
+    out += kAuditedBytes + volunteers_of(record) * kVolunteerBytes;
+  // The account of whoever reveals a secret before it is due.
+  if (forces_errors(record.task.body.policy)) out += kAccountBytes;
   for (const OwnGame& own : own_games(record)) out += was_played(record, own) ? 0 : kOwnGameBytes;
   for (const GameRecord& game : record.games) out += kAccountBytes + (game.game.decision() ? 0 : kGameBytes);
   return out;
@@ -156,7 +161,9 @@ std::optional<std::size_t> Market::reserve_of(const manifest::Signed<manifest::B
     case Kind::kAssign:
       return kAssignedBytes - kPostedBytes + 2 * kOwnGameBytes +
              (state_.policy && state_.policy->beacon_source != 0 ? kRoundBytes : 0) +
-             (state_.policy && state_.policy->audit_ppm != 0 ? kAuditedBytes + 3 * kOwnGameBytes : 0);
+             (state_.policy && rechecks_verdicts(*state_.policy) ? kAuditedBytes : 0) +
+             (state_.policy && forces_errors(*state_.policy) ? kAccountBytes : 0) +
+             (state_.policy && state_.policy->audit_ppm != 0 ? 3 * kOwnGameBytes : 0);
     case Kind::kVerdictCommitment: {
       const auto& commitment = std::get<manifest::VerdictCommitment>(statement.body);
       const auto task = state_.tasks.find(commitment.task);

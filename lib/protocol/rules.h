@@ -58,7 +58,7 @@ struct Entry {
 
 // The proof, and what its parties owe after it: rules_proof.cc.
 [[nodiscard]] Status apply(MarketState& market, const Entry& entry, const manifest::Proof& proof);
-[[nodiscard]] Status apply(TaskRecord& record, const Entry& entry, const manifest::Beacon& beacon);
+[[nodiscard]] Status apply(MarketState& market, const Entry& entry, const manifest::Beacon& beacon);
 [[nodiscard]] Status apply(TaskRecord& record, const Entry& entry, const manifest::Opening& opening);
 [[nodiscard]] Status apply(MarketState& market, const Entry& entry,
                            const manifest::VerdictCommitment& hidden);
@@ -75,7 +75,8 @@ struct Entry {
 /// Takes the commitment of the drawn auditor, or of a volunteer, whose bond it locks.
 [[nodiscard]] Status commit_to_audit(MarketState& market, TaskRecord& record, const Entry& entry,
                                      const manifest::VerdictCommitment& hidden);
-[[nodiscard]] Status show_audit(TaskRecord& record, const Entry& entry, const manifest::Verdict& audit);
+[[nodiscard]] Status show_audit(MarketState& market, TaskRecord& record, const Entry& entry,
+                                const manifest::Verdict& audit);
 /// Draws whether the task's verdict is audited, and by whom, and unlocks the bonds of all others.
 void draw_audit(MarketState& market, TaskRecord& record, const Entry& entry, const manifest::Round& round);
 /// Unlocks the bonds of offers from which nobody can be drawn any more, because time has passed.
@@ -83,6 +84,14 @@ void release_undrawn(MarketState& market, std::int64_t now);
 /// kMalformed unless a verdict of the policy's draw, or an audit of what was drawn, states its witnesses
 /// exactly where verdicts are audited and it accepts, and none where there can be none.
 [[nodiscard]] Status check_witnesses(const TaskRecord& record, const manifest::Verdict& verdict);
+
+// Forced errors: rules_forced.cc.
+
+/// Takes the secret of whoever gave the verdict, when it is due from them, or before from anybody else.
+[[nodiscard]] Status reveal_secret(MarketState& market, TaskRecord& record, const Entry& entry,
+                                   const manifest::Beacon& beacon);
+/// Locks the jackpot of a forced error once somebody claims it.
+void promise_jackpot(MarketState& market, TaskRecord& record);
 
 // Checks and steps that several rules share: rules.cc.
 

@@ -4,6 +4,7 @@
 
 #include "dgx/protocol/draw.h"
 #include "dgx/protocol/estimate.h"
+#include "dgx/protocol/forced.h"
 #include "dgx/protocol/verify.h"
 #include "rules.h"
 
@@ -12,7 +13,7 @@ namespace {
 
 /// kNotAllowed without a verdict to audit, kMalformed if `audits` is another's.
 Status check_audited(const TaskRecord& record, const Digest& audits) {
-  if (record.task.body.policy.audit_ppm == 0) return not_allowed("this market audits no verdicts");
+  if (!rechecks_verdicts(record.task.body.policy)) return not_allowed("this market audits no verdicts");
   if (!record.verdict) return not_allowed(fmt::format("task {} has no verdict yet", record.task.id.brief()));
   if (audits != record.verdict->id)
     return malformed(
@@ -48,7 +49,7 @@ Status check_audit_draw(const TaskRecord& record, const manifest::Verdict& audit
 }  // namespace
 
 Status check_witnesses(const TaskRecord& record, const manifest::Verdict& verdict) {
-  const bool audits = record.task.body.policy.audit_ppm > 0;
+  const bool audits = rechecks_verdicts(record.task.body.policy);
   const bool must = audits && verdict.outcome == manifest::Outcome::kAccepted;
   if (must == verdict.witnesses.empty())
     return malformed(must ? "witnesses: are missing: in this market verdicts are audited"
@@ -84,7 +85,8 @@ Status commit_to_audit(MarketState& market, TaskRecord& record, const Entry& ent
   return {};
 }
 
-Status show_audit(TaskRecord& record, const Entry& entry, const manifest::Verdict& audit) {
+Status show_audit(MarketState& market, TaskRecord& record, const Entry& entry,
+                  const manifest::Verdict& audit) {
   DGX_CHECK(check_about(record, audit.proof));
   DGX_CHECK(check_audited(record, *audit.audits));
   const auto own = std::find_if(record.rechecks.begin(), record.rechecks.end(),
@@ -98,6 +100,7 @@ Status show_audit(TaskRecord& record, const Entry& entry, const manifest::Verdic
   DGX_CHECK(check_witnesses(record, audit));
   own->audit = entry.with(audit);
   own->audit_ms = entry.now;
+  promise_jackpot(market, record);
   return {};
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "dgx/protocol/forced.h"
 #include "game_terms.h"
 #include "rules.h"
 
@@ -55,7 +56,13 @@ std::int64_t move_deadline(const MarketState& market, const Game& game, std::int
 /// The proof can be challenged while its verdict is re-checked, too; the verdict itself not before everybody
 /// has shown what they committed to, since a challenge would tell others which rows are false.
 Status check_challengeable(const TaskRecord& record, std::int64_t now, const manifest::Challenge& challenge) {
-  if (challenge.verdict) return check_state(record, now, {TaskState::kChallengeWindow});
+  if (challenge.verdict) {
+    DGX_CHECK(check_state(record, now, {TaskState::kChallengeWindow}));
+    const bool of_verdict = record.verdict && *challenge.verdict == record.verdict->id;
+    if (of_verdict && secret_fate(record, now) == SecretFate::kWithheld)
+      return not_allowed("the verdict counts as none: its verifier has not revealed the secret");
+    return {};
+  }
   return check_state(record, now, {TaskState::kRecheck, TaskState::kReveal, TaskState::kChallengeWindow});
 }
 
@@ -74,6 +81,8 @@ Status apply(MarketState& market, const Entry& entry, const manifest::Challenge&
   }
   const bool draws = challenge.about == manifest::About::kWitness || challenge.about == manifest::About::kRow;
   if (draws && dispute.verdict && dispute.verdict->body.beacon) dispute.beacon = source_of(*record);
+  if (draws && dispute.verdict && may_be_forced(record->task.body, dispute.verdict->body) && record->secret)
+    dispute.secret = record->secret->statement;
   DGX_TRY(Game game, Game::open(std::move(dispute)));
   const std::int64_t deadline = move_deadline(market, game, 0, entry.now);
   record->games.push_back({std::move(game), terms.bond, terms.counted, entry.now, deadline, 0, std::nullopt});

@@ -68,9 +68,10 @@ Status apply(MarketState& market, const Entry& entry, const manifest::Proof& pro
   return {};
 }
 
-Status apply(TaskRecord& record, const Entry& entry, const manifest::Beacon& beacon) {
-  if (record.task.body.policy.beacon_source != 0)
-    return not_allowed("this market draws by rounds: nobody reveals a beacon");
+Status apply(MarketState& market, const Entry& entry, const manifest::Beacon& beacon) {
+  DGX_TRY(TaskRecord* const found, record_of(market, beacon.task));
+  TaskRecord& record = *found;
+  if (record.task.body.policy.beacon_source != 0) return reveal_secret(market, record, entry, beacon);
   DGX_CHECK(check_signer(entry, record.verifier, "verifier"));
   DGX_CHECK(check_state(record, entry.now, {TaskState::kProofCommitted}));
   DGX_CHECK(check_about(record, beacon.proof));
@@ -118,7 +119,7 @@ Status apply(MarketState& market, const Entry& entry, const manifest::VerdictCom
 Status apply(MarketState& market, const Entry& entry, const manifest::Verdict& verdict) {
   DGX_TRY(TaskRecord* const found, record_of(market, verdict.task));
   TaskRecord& record = *found;
-  if (verdict.audits) return show_audit(record, entry, verdict);
+  if (verdict.audits) return show_audit(market, record, entry, verdict);
   DGX_CHECK(check_signer(entry, verifier_at(record, entry.now), "verifier"));
   DGX_CHECK(check_about(record, verdict.proof));
   if (record.verdict) return not_allowed("the task already has its verdict");
@@ -140,7 +141,7 @@ Status apply(MarketState& market, const Entry& entry, const manifest::Verdict& v
   record.verdict_slot = slot_of(entry.receipt_ms, record.task.body.policy);
   record.games_before_verdict = record.games.size();
   // Those who were not asked may be drawn to audit an acceptance.
-  if (!is_rechecked(record)) {
+  if (!may_draw_auditor(record)) {
     release_offers(market, record, staked_offers(record));
   } else {
     market.undrawn.emplace(recheck_times(record).commit_ms, record.task.id);

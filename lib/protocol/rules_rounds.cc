@@ -52,7 +52,7 @@ Status apply(MarketState& market, const Entry& entry, const manifest::Round& rou
     const bool waits = record.proof && record.proof_slot == round.slot &&
                        standing(record, entry.now).state == TaskState::kProofCommitted;
     if (waits) draw(market, record, entry, round);
-    const bool audits = record.verdict && record.verdict_slot == round.slot && !record.audit &&
+    const bool audits = may_draw_auditor(record) && record.verdict_slot == round.slot && !record.audit &&
                         standing(record, entry.now).state == TaskState::kRecheck;
     if (audits) audited.emplace_back(audit_lot(round.value, record.verdict->id), &record);
   }

@@ -109,6 +109,7 @@ void pay(MarketState& market, TaskRecord& record, const manifest::Settlement& se
   for (const auto& [id, offer] : record.offers) market.accounts["bonds"] -= offer.bond;
   for (const Recheck& one : record.rechecks) market.accounts["bonds"] -= one.bond;
   if (record.audit) market.accounts["escrow"] -= record.audit->fee - record.audit->fee_of_task;
+  market.accounts["escrow"] -= record.jackpot;
   const auto ends = ends_of(record, now);
   for (std::size_t i = 0; i < record.games.size(); ++i) {
     const GameRecord& game = record.games[i];

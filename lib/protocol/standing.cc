@@ -95,6 +95,8 @@ RecheckStake stake_of(const TaskRecord& record, const std::vector<std::optional<
   out.shown = recheck.audit.has_value();
   out.refutes = out.shown && recheck.audit->body.outcome == Outcome::kRefuted;
   out.denies = out.shown && !recheck.audit->body.denied.empty();
+  out.denies_more = out.denies;
+  out.claims = claims_jackpot(record, recheck);
   out.is_early = is_early(record, ends, recheck);
   if (!out.shown) return out;
   const std::vector<std::int64_t>& denied = recheck.audit->body.denied;
@@ -102,6 +104,11 @@ RecheckStake stake_of(const TaskRecord& record, const std::vector<std::optional<
     return std::binary_search(denied.begin(), denied.end(), index);
   };
   const auto& of_verdict = fallen.of_verdict;
+  if (const auto forced = forced_segment(record)) {
+    out.denies_more =
+        std::any_of(denied.begin(), denied.end(), [&](std::int64_t index) { return index != *forced; });
+    out.confirmed_forced = confirms_forced(record, recheck) && !of_verdict.contains(*forced);
+  }
   out.found = std::any_of(of_verdict.begin(), of_verdict.end(), denies);
   out.overlooked = !out.refutes &&
                    (!fallen.of_proof.empty() || !std::all_of(of_verdict.begin(), of_verdict.end(), denies));
@@ -126,6 +133,13 @@ void add_rechecks(const TaskRecord& record, const std::vector<std::optional<Game
   out.audit_fee_of_task = record.audit->fee_of_task;
 }
 
+/// Adds what became of the verifier's secret, and what is promised to those who claim the error it forced.
+void add_secret(const TaskRecord& record, std::int64_t now, Stakes& out) {
+  out.secret = secret_fate(record, now);
+  if (out.secret == SecretFate::kGivenAway) out.revealed_by = record.secret->statement.key_id.hex();
+  out.jackpot = record.jackpot;
+}
+
 /// The stakes of a task that is due: all its games are over.
 Stakes stakes_of(const TaskRecord& record, std::int64_t now) {
   Stakes out;
@@ -148,6 +162,7 @@ Stakes stakes_of(const TaskRecord& record, std::int64_t now) {
                          what == Challenged::kAudit ? game.game.dispute().defender().hex() : ""});
   }
   add_rechecks(record, ends, out);
+  add_secret(record, now, out);
   return out;
 }
 
@@ -200,13 +215,14 @@ Standing due(const TaskRecord& record, Reason reason, std::int64_t now) {
 }
 
 /// The outcome of a task whose proof did not fall, if the final state arrives. A verdict that fell counts as
-/// none; only a refutation that stands excuses a solver who did not open.
-Reason reason_of(const TaskRecord& record, const Games& games) {
+/// none, and so does one whose verifier did not keep the secret until it was due, and show it; only a
+/// refutation that stands excuses a solver who did not open.
+Reason reason_of(const TaskRecord& record, const Games& games, std::int64_t now) {
   const bool fell = games.verdict_fell.has_value();
   if (auditor_refutes(record, games)) return Reason::kRefuted;
   if (is_refuted(record) && !fell) return Reason::kRefuted;
   if (!record.opening) return Reason::kNoProof;
-  if (record.verdict && !fell) return Reason::kAccepted;
+  if (record.verdict && !fell && secret_fate(record, now) == SecretFate::kKept) return Reason::kAccepted;
   return is_refuted(record) ? Reason::kOverturned : Reason::kUnverified;
 }
 
@@ -239,7 +255,7 @@ Standing objected(const TaskRecord& record, const Games& games, std::int64_t now
   if (now <= window_end) return {TaskState::kChallengeWindow, window_end, std::nullopt};
   if (games.open_until) return {TaskState::kArbitration, games.open_until, std::nullopt};
   if (games.proof_fell) return due(record, Reason::kConvicted, now);
-  const Reason reason = reason_of(record, games);
+  const Reason reason = reason_of(record, games, now);
   const bool unpaid = reason == Reason::kRefuted || reason == Reason::kNoProof;
   if (unpaid || record.delivered) return due(record, reason, now);
   const std::int64_t deadline = std::max(window_end, games.last_end) + policy.window_delivery_ms;

@@ -86,7 +86,7 @@ Outcome show_in(const Turn& turn, const ShowRow&, const RowPost& post) {
 
 Outcome show_in(const Turn& turn, const ShowInterior&, const InteriorPost& post) {
   const Digest& witness = turn.state.row->witness;
-  if (witness_of(turn.dispute.defender(), post.digest) != witness) {
+  if (witness_due(turn.dispute, post.digest) != witness) {
     return lost(RulingReason::kPost,
                 fmt::format("state {} does not yield the witness {}", post.digest.hex(), witness.hex()));
   }

@@ -7,6 +7,7 @@
 #include "dgx/core/checked.h"
 #include "dgx/manifest/fields.h"
 #include "dgx/merkle/digests.h"
+#include "dgx/protocol/forced.h"
 
 namespace dgx::protocol {
 namespace {
@@ -233,7 +234,7 @@ Result<Verdict> assemble_verdict(const Task& task, const Segments& segments, con
   out.nonce = nonce;
   if (assignment.audited) out.audits = assignment.audited->verdict;
   out.denied = std::move(denied);
-  const bool stated = task.policy.audit_ppm > 0 && out.draw != Draw::kChosen && wrong == rows.end();
+  const bool stated = rechecks_verdicts(task.policy) && out.draw != Draw::kChosen && wrong == rows.end();
   if (!stated) return out;
   if (rows.size() > manifest::kMostWitnesses)
     return usage_error(fmt::format("a verdict has room for {} witnesses, not for {}",

@@ -122,7 +122,8 @@ void solve(History& history, std::uint8_t who) {
 
 /// The verdict of `who` now; `lie` as in history_plans.h.
 Verdict verdict_of(History& history, std::uint8_t who, bool lie) {
-  auto out = verdict_of(history.plans, history.record(), who, lie);
+  const bool disobeys = !history.plans.is_honest(who) && history.forces_errors() && history.dice.one_in(3);
+  auto out = verdict_of(history.plans, history.record(), who, lie, disobeys);
   if (out.ok()) return *std::move(out);
   history.problem = "verdict: " + out.error().message;
   return {};
@@ -138,7 +139,7 @@ void verify(History& history, std::uint8_t who) {
   if (hesitates(history, who)) return;
   const Task& task = history.task().body;
   const TaskRecord& now = history.record();
-  const Digest secret = digest("secret");
+  const Digest secret = secret_of(who);
   if (!now.solver && (history.rounds() ? !history.has_offered(who) : now.offers.empty())) {
     history.say(BeaconCommitment{history.task().id, beacon_commitment(secret), task.dataset.digest,
                                  task.initial.digest, 1, bond_of(history)},
@@ -189,6 +190,12 @@ void watch(History& history, std::uint8_t who) {
   follow_up(history, who);
 }
 
+/// The secret of somebody's offer: their own, where one is owed, or one that nobody ever reveals.
+Digest some_secret(History& history, std::uint8_t who) {
+  if (history.forces_errors() && !history.dice.one_in(4)) return secret_of(who);
+  return digest(fmt::format("{}", history.dice.below(1'000)));
+}
+
 /// Lets strangers, and dishonest parties besides their own business, act at random.
 void grief(History& history, std::uint8_t who) {
   if (!history.dice.one_in(6)) return;
@@ -199,8 +206,7 @@ void grief(History& history, std::uint8_t who) {
   const Task& task = history.task().body;
   switch (history.dice.below(8)) {
     case 0:
-      history.say(BeaconCommitment{history.task().id,
-                                   beacon_commitment(digest(fmt::format("{}", history.dice.below(1'000)))),
+      history.say(BeaconCommitment{history.task().id, beacon_commitment(some_secret(history, who)),
                                    task.dataset.digest, task.initial.digest, 1, bond_of(history)},
                   who);
       break;
@@ -298,6 +304,7 @@ void act(History& history, std::uint8_t who) {
   const bool drawn = history.rounds() && history.record().proof && history.is_asked(who);
   if (who == kVerifier || (drawn && who >= kFirstStranger)) verify(history, who);
   if (history.audits_verdicts()) audit(history, who);
+  if (history.forces_errors()) reveal(history, who);
   if (history.plans.is_honest(who)) {
     watch(history, who);
   } else if (who >= kFirstStranger || history.dice.one_in(4)) {
@@ -334,6 +341,10 @@ void judge(History& history) {
     const auto auditor = audit && audit->auditor ? 1 : 0;
     history.total.silent += std::ssize(protocol::staked_offers(history.record())) - verifier - auditor;
     history.total.audited += auditor;
+    history.total.jackpots += history.record().jackpot > 0 ? 1 : 0;
+    const auto fate = protocol::secret_fate(history.record(), history.market_now());
+    history.total.given_away += fate == protocol::SecretFate::kGivenAway ? 1 : 0;
+    history.total.withheld += fate == protocol::SecretFate::kWithheld ? 1 : 0;
   }
   history.total.worst_challenger = std::min(history.total.worst_challenger, history.gain(kWatcher));
 }

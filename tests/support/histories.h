@@ -28,6 +28,9 @@ struct Histories {
   std::int64_t silent = 0;            ///< number of bonds that drawn verifiers lost
   std::int64_t audited = 0;           ///< number of auditors who were drawn
   std::int64_t denied = 0;            ///< number of true denials by honest auditors and volunteers
+  std::int64_t jackpots = 0;          ///< number of forced errors that were claimed
+  std::int64_t given_away = 0;        ///< number of secrets that somebody else revealed before they were due
+  std::int64_t withheld = 0;          ///< number of secrets that were not revealed in time
 };
 
 /// Plays `count` histories of one task each: a submitter, a solver, a verifier and a watcher, each honest or
@@ -46,7 +49,8 @@ struct Histories {
 /// In a market that draws verifiers there is public randomness, which its operator now and then withholds,
 /// strangers offer themselves as verifiers, too, and any of them may be drawn. In one that audits, dishonest
 /// verifiers may be lazy, too, the honest verifier may be drawn as auditor, the watcher volunteers, and
-/// others commit to and show audits that are true, false or of nothing.
+/// others commit to and show audits that are true, false or of nothing. In one that also forces errors,
+/// dishonest verifiers may disobey, withhold their secrets, or give them away.
 ///
 /// History n of a seed is identical on every machine; `problem` names the first that broke a rule.
 [[nodiscard]] Histories play_histories(std::int64_t count, std::uint64_t seed,

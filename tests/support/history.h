@@ -69,6 +69,7 @@ struct History {
 
   [[nodiscard]] bool rounds() const { return task().body.policy.beacon_source != 0; }
   [[nodiscard]] bool audits_verdicts() const { return task().body.policy.audit_ppm > 0; }
+  [[nodiscard]] bool forces_errors() const { return task().body.policy.forced_error_ppm > 0; }
   /// True if it is for this key to give a verdict.
   [[nodiscard]] bool is_asked(std::uint8_t who) const {
     return protocol::verifier_at(record(), market_now()) == id_of(who);
@@ -99,7 +100,11 @@ bool challenge(History& history, const manifest::Challenge& body, std::uint8_t w
 void fill_jackpot(History& history);
 /// Commits to audits, and shows them: the honest auditor, the watcher, and others who are honest or not.
 void audit(History& history, std::uint8_t who);
-/// Lets an honest party who has denied witnesses of the verdict challenge it.
+/// Reveals the secret of the verdict's signer when it is due or, of who is not honest, before, by somebody
+/// else.
+void reveal(History& history, std::uint8_t who);
+/// Lets an honest party who has denied witnesses of the verdict, other than the forced one, challenge it; and
+/// an auditor who found the forced one true.
 void follow_up(History& history, std::uint8_t who);
 /// Lets somebody commit to nothing, or challenge what somebody states.
 void grief_rechecks(History& history, std::uint8_t who);

@@ -133,12 +133,36 @@ void audit(History& history, std::uint8_t who) {
   }
 }
 
+void reveal(History& history, std::uint8_t who) {
+  const TaskRecord& now = history.record();
+  if (!protocol::owes_secret(now) || now.secret) return;
+  std::uint8_t owner = kSubmitter;
+  while (id_of(owner) != now.verdict->key_id) ++owner;
+  const auto offer = std::find_if(now.offers.begin(), now.offers.end(), [&](const auto& one) {
+    return one.second.statement.key_id == id_of(owner);
+  });
+  const Digest secret = secret_of(owner);
+  const Beacon body{history.task().id, offer->first, now.proof->id, secret,
+                    beacon_value(secret, now.proof->id)};
+  const bool due = history.state() == TaskState::kReveal;
+  if (who == owner && history.plans.is_honest(who)) {
+    if (due) history.must(body, who, "secret");
+  } else if (history.dice.one_in(who == owner ? 3 : 60) &&
+             (who == owner || !history.plans.is_honest(owner))) {
+    history.say(body, who);
+  }
+}
+
 void follow_up(History& history, std::uint8_t who) {
   const TaskRecord& now = history.record();
   const protocol::Recheck* const own = protocol::recheck_of(now, id_of(who));
-  if (own == nullptr || !own->audit || own->audit->body.denied.empty()) return;
-  if (!may_challenge(history, who, now.verdict->id)) return;
-  challenge(history, challenge_of_witness(history.plans, now, own->audit->body.denied.front()), who);
+  if (own == nullptr || !own->audit || !may_challenge(history, who, now.verdict->id)) return;
+  if (protocol::secret_fate(now, history.market_now()) == protocol::SecretFate::kWithheld) return;
+  const auto forced = protocol::forced_segment(now);
+  std::vector<std::int64_t> wrong = own->audit->body.denied;
+  if (forced) std::erase(wrong, *forced);
+  if (protocol::confirms_forced(now, *own) && protocol::is_auditor(now, id_of(who))) wrong.push_back(*forced);
+  if (!wrong.empty()) challenge(history, challenge_of_witness(history.plans, now, wrong.front()), who);
 }
 
 void grief_rechecks(History& history, std::uint8_t who) {

@@ -6,6 +6,7 @@
 #include "dgx/merkle/digests.h"
 #include "dgx/merkle/tree.h"
 #include "dgx/protocol/draw.h"
+#include "dgx/protocol/forced.h"
 #include "dgx/protocol/player.h"
 #include "dgx/protocol/verify.h"
 #include "statements.h"
@@ -47,6 +48,16 @@ VerdictRow row_of(const Plans& plans, const protocol::Assignment& assignment, st
   return row;
 }
 
+/// Misstates the witness that the verifier's secret forces to be false, if the rows accept.
+void misstate(const protocol::TaskRecord& record, const protocol::Segments& all, std::uint8_t who,
+              std::vector<VerdictRow>& rows) {
+  const auto forced = protocol::forced_segment(record.task.body, all, record.round->source, secret_of(who));
+  if (!std::all_of(rows.begin(), rows.end(), [](const VerdictRow& row) { return row.agrees; })) return;
+  for (VerdictRow& row : rows) {
+    if (row.index == forced) row.witness = protocol::false_witness(row.witness);
+  }
+}
+
 }  // namespace
 
 Plans::Plans(Stage& on, Dice& dice)
@@ -82,8 +93,8 @@ Proof proof_of(const Plans& plans) {
   return out;
 }
 
-Result<Verdict> verdict_of(const Plans& plans, const protocol::TaskRecord& record, std::uint8_t who,
-                           bool lie) {
+Result<Verdict> verdict_of(const Plans& plans, const protocol::TaskRecord& record, std::uint8_t who, bool lie,
+                           bool disobey) {
   const Task& task = record.task.body;
   protocol::Assignment assignment{record.task.id, record.proof->id, id_of(who), std::nullopt, {},
                                   Draw::kChosen};
@@ -99,6 +110,7 @@ Result<Verdict> verdict_of(const Plans& plans, const protocol::TaskRecord& recor
   }
   std::vector<VerdictRow> rows;
   for (const std::int64_t index : drawn) rows.push_back(row_of(plans, assignment, index, lie));
+  if (assignment.beacon && record.round && !disobey) misstate(record, all, who, rows);
   return protocol::assemble_verdict(task, all, assignment, plans.digests, rows, digest("nonce"));
 }
 

@@ -44,9 +44,10 @@ struct Plans {
 
 [[nodiscard]] manifest::Proof proof_of(const Plans& plans);
 /// `who`'s verdict: the rows of the policy's draw as a replay finds them; for a lie, a single row that calls
-/// the slandered segment wrong. Errors of assemble_verdict().
+/// the slandered segment wrong. Where errors are forced it misstates the witness that has to be false, unless
+/// it is to `disobey`. Errors of assemble_verdict().
 [[nodiscard]] Result<manifest::Verdict> verdict_of(const Plans& plans, const protocol::TaskRecord& record,
-                                                   std::uint8_t who, bool lie);
+                                                   std::uint8_t who, bool lie, bool disobey = false);
 /// A verdict that accepts what the policy draws, unseen: its witnesses are guesses.
 [[nodiscard]] Result<manifest::Verdict> lazy_verdict_of(const Plans& plans,
                                                         const protocol::TaskRecord& record, std::uint8_t who);

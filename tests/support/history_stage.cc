@@ -1,6 +1,7 @@
 #include "history_stage.h"
 
 #include <cstdlib>
+#include <string>
 
 #include "dgx/protocol/estimate.h"
 #include "statements.h"
@@ -18,7 +19,12 @@ manifest::Policy long_windows(MarketKind kind) {
   out.solver_bond_ppm = 200'000;
   out.verifier_bond_ppm = 100'000;
   out.beacon_source = kind == MarketKind::kNamed ? 0 : 1;
-  out.audit_ppm = kind == MarketKind::kAudited ? 500'000 : 0;
+  out.audit_ppm = kind == MarketKind::kAudited || kind == MarketKind::kForced ? 500'000 : 0;
+  if (kind == MarketKind::kForced) {
+    out.forced_error_ppm = 500'000;
+    out.jackpot = 1'000;
+    out.jackpot_tax_ppm = 100'000;
+  }
   return out;
 }
 
@@ -41,6 +47,8 @@ const Digest& id_of(std::uint8_t who) {
   }();
   return ids[who];
 }
+
+Digest secret_of(std::uint8_t who) { return digest("secret of key " + std::to_string(who)); }
 
 Stage::Stage(MarketKind kind)
     : scene(small_scene(kSteps, kEvery)),

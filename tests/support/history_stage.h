@@ -22,6 +22,8 @@ inline constexpr std::int64_t kSteps = 8, kEvery = 2;
 
 [[nodiscard]] const crypto::PublicKey& public_key(std::uint8_t who);
 [[nodiscard]] const Digest& id_of(std::uint8_t who);
+/// The secret to which a key commits with its offers.
+[[nodiscard]] Digest secret_of(std::uint8_t who);
 
 /// An unsigned statement: signatures are checked where statements are read; the market only needs ids.
 template <class T>
@@ -38,8 +40,8 @@ template <class T>
 }
 
 /// A market in which the solver names the verifier, or one that draws verifiers, or one that also audits half
-/// of their verdicts.
-enum class MarketKind : std::uint8_t { kNamed, kDrawn, kAudited };
+/// of their verdicts, or one that also forces errors in half of them.
+enum class MarketKind : std::uint8_t { kNamed, kDrawn, kAudited, kForced };
 
 /// A task of four segments of two steps of the small scene, in a market whose windows are an hour or longer.
 struct Stage {

@@ -52,12 +52,16 @@ def is_wrong(case, one):
     verdict_fell = fallen(case, "verdict") or refuter(case)
     if one["refutes"] and not one["drawn"] and not fallen(case, "proof") and not refuter(case):
         return True
-    return not one["shown"] or bool(one["denies"] and not verdict_fell)
+    unknown = case["secret"] == "withheld"
+    if one["drawn"] and one["confirmed_forced"]:
+        return True
+    return not one["shown"] or bool(one["denies_more"] and not verdict_fell and not unknown)
 
 
 def earns_fee(case, one):
     """Whether somebody who owed an audit is the auditor who has the fee."""
-    earned = one["early"] if one["refutes"] else not one["overlooked"] and (one["found"] or not one["denies"])
+    unknown = case["secret"] == "withheld"
+    earned = one["early"] if one["refutes"] else not one["overlooked"] and (one["found"] or unknown or not one["denies_more"])
     return one["drawn"] and earned and not is_wrong(case, one) and not fallen(case, "audit of " + one["who"])
 
 
@@ -79,6 +83,12 @@ def rechecked(case):
             paid.append((one["who"], case["audit_fee"]))
     if not any(earns_fee(case, one) for one in case["rechecks"]):
         paid.append(("jackpot", case["audit_fee"] - case["audit_fee_of_task"]))
+    verdict_fell = fallen(case, "verdict") or refuter(case)
+    claimants = [one["who"] for one in case["rechecks"] if one["claims"] and not one["overlooked"] and not fallen(case, "audit of " + one["who"])]
+    if verdict_fell or case["secret"] != "kept":
+        claimants = []
+    shares_each = case["jackpot"] // 2 ** (len(claimants) - 1) if claimants else 0
+    paid += [(who, shares_each) for who in claimants] + [("jackpot", case["jackpot"] - shares_each * len(claimants))]
     return paid
 
 
@@ -89,10 +99,11 @@ def settle(policy, estimate, case):
     verifier_bond, silent = case["verifier_bond"], case["silent_bonds"]
     paid = []
     verdict = fee is not None
+    kept = case["secret"] == "kept"
     # An acceptance falls, too, while an auditor's refutation of the same segments stands.
     verdict_fell = bool(fallen(case, "verdict") or refuter(case))
     pot = sum(estimate.values())  # the escrow
-    pot += case["audit_fee"] - case["audit_fee_of_task"] + sum(one["bond"] for one in case["rechecks"])
+    pot += case["audit_fee"] - case["audit_fee_of_task"] + case["jackpot"] + sum(one["bond"] for one in case["rechecks"])
     pot += sum(bond for _, _, result, bond in case["games"] if result == "stands")
 
     if reason in ASSIGNED:
@@ -101,12 +112,12 @@ def settle(policy, estimate, case):
         taxes = [("jackpot", earned["tax"]), ("treasury", earned["treasury"])] if case["proved"] else []
         if reason in ("accepted", "unverified", "overturned"):
             paid += [("solver", earned["reward"] + solver_bond), *taxes]
-            paid += [("verifier", fee if verdict and not verdict_fell else 0)]
+            paid += [("verifier", fee if verdict and kept and not verdict_fell else 0)]
         else:
             # What the lost bond pays, one after another while it lasts.
             refutation = verdict and case["refuted"] and not verdict_fell
             bills, rest = list(taxes), solver_bond
-            if reason in ("refuted", "convicted") and refutation or reason == "no-delivery" and verdict and not verdict_fell:
+            if reason in ("refuted", "convicted") and refutation or reason == "no-delivery" and verdict and kept and not verdict_fell:
                 bills.append(("verifier", fee))
             if reason == "no-proof" and case["drawn"] and not verdict_fell:
                 bills.append(("verifier", policy["verifier_fee"]))
@@ -126,8 +137,10 @@ def settle(policy, estimate, case):
         # The verifier's bond.
         if verdict_fell:
             paid += shares(verifier_bond // 2, ordered(case, "verdict", fallen(case, "verdict"))) + [("jackpot", verifier_bond - verifier_bond // 2)]
+        elif case["secret"] == "given away":
+            paid += [("robber", verifier_bond // 2), ("jackpot", verifier_bond - verifier_bond // 2)]
         else:
-            missed = case["proved"] and not verdict
+            missed = case["proved"] and not verdict or not kept
             if reason == "no-proof" and case["drawn"]:
                 missed = False  # the solver's silence, not the verifier's
             paid += [("jackpot" if missed else "verifier", verifier_bond)]
@@ -147,21 +160,22 @@ def settle(policy, estimate, case):
     return {who: amount for who, amount in sorted(total.items()) if amount > 0}
 
 
-def case(name, reason, proved=True, drawn=True, verdict=None, games=(), fee=None, earned=None, bond=NAMED, silent=(), rechecks=(), of_task=0):
+def case(name, reason, proved=True, drawn=True, verdict=None, games=(), fee=None, earned=None, bond=NAMED, silent=(), rechecks=(), of_task=0, secret="kept", jackpot=0):
     """`verdict`: None, "accepts" or "refutes". `games`: (challenger, statement, result, bond). `bond`: the verifier's; `silent`: those of others who
-    were drawn and gave no verdict; `rechecks`: by auditor and volunteers; `of_task`: what the jackpot lacked of the auditor's fee."""
+    were drawn and gave no verdict; `rechecks`: by auditor and volunteers; `of_task`: what the jackpot lacked of the auditor's fee; `secret`: "kept",
+    "given away" or "withheld"; `jackpot`: locked for claimants."""
     return {"name": name, "reason": reason, "proved": proved, "drawn": drawn, "refuted": verdict == "refutes",
             "named": bond == NAMED, "verifier_bond": bond if reason in ASSIGNED else 0, "silent_bonds": sum(silent),
             "earned": earned or {k: ESTIMATE[k] for k in ("reward", "tax", "treasury")}, "fee": (fee if fee is not None else ESTIMATE["fee"]) if verdict else None,
-            "games": [list(game) for game in games], "rechecks": list(rechecks),
+            "games": [list(game) for game in games], "rechecks": list(rechecks), "secret": secret, "jackpot": jackpot,
             "audit_fee": ESTIMATE["fee"] if any(one["drawn"] for one in rechecks) else 0, "audit_fee_of_task": of_task}
 
 
-def recheck(who, shown=True, refutes=False, denies=False, early=True, found=False, overlooked=False):
-    """`found`: a game was won about what it denies; `overlooked`: about what it confirms."""
+def recheck(who, shown=True, refutes=False, denies=False, early=True, found=False, overlooked=False, claims=False, confirms=False):
+    """`found`: a game was won about what it denies; `overlooked`: about what it confirms; `claims`: it denies just the forced witness; `confirms`: it does not."""
     drawn = who == "auditor"
-    return {"who": who, "bond": AUDITOR if drawn else VOLUNTEER, "drawn": drawn, "shown": shown, "refutes": refutes, "denies": denies, "early": early,
-            "found": found, "overlooked": overlooked}
+    return {"who": who, "bond": AUDITOR if drawn else VOLUNTEER, "drawn": drawn, "shown": shown, "refutes": refutes, "denies": denies or claims, "denies_more": denies,
+            "early": early, "found": found, "overlooked": overlooked, "claims": claims, "confirmed_forced": confirms}
 
 
 BOND = POLICY["challenger_bond"]
@@ -257,6 +271,34 @@ AUDIT_EXAMPLES = [
 ]
 
 
+JACKPOT = 4_003
+
+# Payouts where errors are forced.
+FORCED_EXAMPLES = [
+    case("accepted; the auditor found the error", "accepted", verdict="accepts", bond=DRAWN, rechecks=[recheck("auditor", claims=True)], jackpot=JACKPOT),
+    case("accepted; auditor and volunteer found it", "accepted", verdict="accepts", bond=DRAWN, rechecks=[recheck("auditor", claims=True), recheck("volunteer", claims=True)],
+         jackpot=JACKPOT),
+    case("accepted; only the volunteer found it", "accepted", verdict="accepts", bond=DRAWN, rechecks=[recheck("auditor", confirms=True), recheck("volunteer", claims=True)],
+         jackpot=JACKPOT),
+    case("accepted; the auditor confirmed it unseen", "accepted", verdict="accepts", bond=DRAWN, rechecks=[recheck("auditor", confirms=True)]),
+    case("accepted; the volunteer confirmed it unseen", "accepted", verdict="accepts", bond=DRAWN, rechecks=[recheck("auditor", claims=True), recheck("volunteer", confirms=True)],
+         jackpot=JACKPOT),
+    case("accepted; the volunteer denied all rows", "accepted", verdict="accepts", bond=DRAWN, rechecks=[recheck("auditor", claims=True), recheck("volunteer", denies=True)],
+         jackpot=JACKPOT),
+    case("accepted; the claimant's audit fell", "accepted", verdict="accepts", bond=DRAWN, rechecks=[recheck("volunteer", claims=True)], games=[OF_VOLUNTEER], jackpot=JACKPOT),
+    case("unverified; the secret was withheld", "unverified", verdict="accepts", bond=DRAWN, rechecks=[recheck("auditor"), recheck("volunteer", denies=True)], secret="withheld"),
+    case("unverified; the secret was given away", "unverified", verdict="accepts", bond=DRAWN, rechecks=[recheck("auditor", claims=True)], secret="given away"),
+    case("unverified; it was, and the verdict fell", "unverified", verdict="accepts", bond=DRAWN, rechecks=[recheck("auditor", denies=True, found=True)], games=[BY_AUDITOR],
+         secret="given away"),
+    case("unverified; the forced row was true", "unverified", verdict="accepts", bond=DRAWN, rechecks=[recheck("auditor", overlooked=True)], games=[BY_AUDITOR]),
+    case("unverified; forced, and another row false", "unverified", verdict="accepts", bond=DRAWN, rechecks=[recheck("auditor", denies=True, found=True), recheck("volunteer", claims=True,
+         overlooked=True)], games=[BY_AUDITOR], jackpot=JACKPOT),
+    case("convicted outside of the draw; it was found", "convicted", verdict="accepts", bond=DRAWN, rechecks=[recheck("auditor", claims=True)], games=[FIND], jackpot=JACKPOT),
+    case("refuted by the auditor; it was given away", "refuted", verdict="accepts", bond=DRAWN, rechecks=[recheck("auditor", refutes=True)], secret="given away"),
+    case("no-delivery; the auditor found the error", "no-delivery", verdict="accepts", bond=DRAWN, rechecks=[recheck("auditor", claims=True)], jackpot=JACKPOT),
+]
+
+
 def drawn_cases(number):
     """Cases that can follow from a ledger, with drawn numbers: small bonds that do not cover what they owe, 40 finders, roles in one key."""
     rng = random.Random(20)
@@ -272,7 +314,7 @@ def drawn_cases(number):
         estimate = {"reward": rng.randrange(1 << 30), "fee": rng.randrange(1 << 20), "tax": rng.randrange(1 << 20), "treasury": rng.randrange(1 << 10),
                     "margin": rng.randrange(1 << 20)}
         estimate["fee"] = max(estimate["fee"], policy["verifier_fee"])
-        some = dict(rng.choice(EXAMPLES + DRAWN_EXAMPLES + AUDIT_EXAMPLES))
+        some = dict(rng.choice(EXAMPLES + DRAWN_EXAMPLES + AUDIT_EXAMPLES + FORCED_EXAMPLES))
         if some["named"] and some["reason"] in ASSIGNED:
             some["verifier_bond"] = policy["verifier_bond"] + part(estimate["reward"], policy["verifier_bond_ppm"])
         elif some["verifier_bond"] > 0:
@@ -290,7 +332,10 @@ def drawn_cases(number):
         if some["rechecks"] and not any(one["refutes"] and one["drawn"] for one in some["rechecks"]):
             some["rechecks"] += [{**recheck(f"key {number}", rng.random() < 0.7, denies=rng.random() < 0.5), "bond": rng.randrange(1 << 20)} for number in range(rng.randrange(9))]
             for one in some["rechecks"]:
-                one["refutes"] = one["refutes"] or one["shown"] and not one["drawn"] and rng.random() < 0.3
+                one["refutes"] = one["refutes"] or one["shown"] and not one["drawn"] and not one["claims"] and rng.random() < 0.3
+                if some["jackpot"] and one["shown"] and not one["refutes"] and rng.random() < 0.5:
+                    one |= {"denies": True, "denies_more": False, "claims": True, "confirmed_forced": False}
+            some["jackpot"] = some["jackpot"] and rng.randrange(1 << 40)
             rng.shuffle(some["rechecks"])
         games = list(some["games"])
         for _ in range(rng.choice((0, 1, 3, 40))):
@@ -309,7 +354,8 @@ def drawn_cases(number):
 def table(examples):
     """Examples as the page prints them."""
     audited = [name for name in ("auditor", "volunteer") if any(one["rechecks"] for one in examples)]
-    columns = ("submitter", "solver", "verifier", *audited, "finders", "jackpot", "treasury")
+    robbed = ["robber"] if any(one["secret"] != "kept" for one in examples) else []
+    columns = ("submitter", "solver", "verifier", *audited, *robbed, "finders", "jackpot", "treasury")
     lines = ["outcome".ljust(49) + "".join(f"{name:>11}" for name in columns)]
     for one in examples:
         paid = settle(POLICY, ESTIMATE, one)
@@ -319,12 +365,30 @@ def table(examples):
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
 
+def jackpots(number):
+    """The sums that claimants may share, from the page's least of five."""
+    rng = random.Random(22)
+    for _ in range(number):
+        some = [0, 1, 10**6, 2**43, rng.randrange(1 << 40), rng.randrange(1 << 20)]
+        rates = [1, 50_000, 999_999, 10**6, rng.randrange(1, 10**6)]
+        policy = {"audit_ppm": rng.choice([0, *rates]), "forced_error_ppm": rng.choice(rates), "jackpot": rng.choice(some), "verifier_bond": rng.choice(some),
+                  "challenger_bond": rng.choice(some), "verifier_bond_ppm": 0, "challenger_bond_ppm": 0}
+        fee, tax = rng.choice([0, 1, 2**50, rng.randrange(1 << 30)]), rng.choice([0, 1, 2**50, 2**53, rng.randrange(1 << 30)])
+        replayed, pool = rng.choice([1, 2, 3, 1024, rng.randrange(1, 1024)]), rng.choice([0, 1, 2, 3, 2**53, rng.randrange(1 << 45)])
+        c, rho = policy["audit_ppm"], policy["forced_error_ppm"]
+        audit_fee = min(fee, tax * 10**6 // c) if c else 0
+        bond = min(policy["verifier_bond"], policy["challenger_bond"])
+        sums = [policy["jackpot"], pool // 3, (tax * 10**6 - c * audit_fee) // rho, policy["verifier_bond"] * 10**6 // rho, bond * (replayed * 10**6 - rho) // rho]
+        yield {"policy": policy, "fee": fee, "tax": tax, "replayed": replayed, "pool": pool, "sum": min(sums)}
+
+
 def vectors():
     rows = []
-    for policy, estimate, one in itertools.chain(((POLICY, ESTIMATE, one) for one in EXAMPLES + DRAWN_EXAMPLES + AUDIT_EXAMPLES), drawn_cases(300)):
+    for policy, estimate, one in itertools.chain(((POLICY, ESTIMATE, one) for one in EXAMPLES + DRAWN_EXAMPLES + AUDIT_EXAMPLES + FORCED_EXAMPLES), drawn_cases(300)):
         stated = {key: value for key, value in one.items() if value is not None}
         rows.append(json.dumps({"policy": policy, "estimate": estimate, **stated, "payouts": settle(policy, estimate, one)}, separators=(",", ":")))
-    return '{"cases":[\n' + ",\n".join(rows) + "\n]}\n"
+    sums = [json.dumps(one, separators=(",", ":")) for one in jackpots(300)]
+    return '{"cases":[\n' + ",\n".join(rows) + '\n],"jackpots":[\n' + ",\n".join(sums) + "\n]}\n"
 
 
 def main():
@@ -332,7 +396,7 @@ def main():
     page = here.parent.parent / "man" / "dgx-money.7.scd"
     text = page.read_text(encoding="utf-8")
     derived, at = text, 0
-    for examples in (EXAMPLES, DRAWN_EXAMPLES, AUDIT_EXAMPLES):
+    for examples in (EXAMPLES, DRAWN_EXAMPLES, AUDIT_EXAMPLES, FORCED_EXAMPLES):
         begin = derived.index("```\noutcome", at) + 4
         at = derived.index("```", begin)
         derived = derived[:begin] + table(examples) + derived[at:]
@@ -341,7 +405,7 @@ def main():
         page.write_text(derived, encoding="utf-8")
         (here / "money.json").write_text(vectors(), encoding="utf-8")
     elif text != derived:
-        sys.exit(f"{page.name}: the worked examples are not those that follow from its rules:\n{table(EXAMPLES)}\n{table(DRAWN_EXAMPLES)}\n{table(AUDIT_EXAMPLES)}")
+        sys.exit(f"{page.name}: the worked examples are not those that follow from its rules:\n{table(EXAMPLES)}\n{table(DRAWN_EXAMPLES)}\n{table(AUDIT_EXAMPLES)}\n{table(FORCED_EXAMPLES)}")
     elif (here / "money.json").read_text(encoding="utf-8") != vectors():
         sys.exit("money.json is not what this script writes")
 

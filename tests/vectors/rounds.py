@@ -1,4 +1,4 @@
-"""Vectors for rounds, drawn verifiers and audits, derived from dgx-protocol(7), ROUNDS, DRAWN VERIFIERS and AUDITS, by hashlib and whole numbers alone; it uses no code of
+"""Vectors for rounds, drawn verifiers, audits and forced errors, derived from dgx-protocol(7), ROUNDS to FORCED ERRORS, by hashlib and whole numbers alone; it uses no code of
 dgx. It compares rounds.json with what it derives; --accept writes it: /usr/bin/python3 tests/vectors/rounds.py --accept"""
 import hashlib
 import json
@@ -95,6 +95,18 @@ def audits():
                "ticket": ticket, "from": begin, "sum": total}
 
 
+def forced():
+    """Whether an error is forced in an acceptance of all segments of a proof, in which one, and the false witness."""
+    for number in range(60):
+        segments = (1, 2, 3, 10, 365, 1000)[number % 6]
+        found = lot("forced", word(f"round {number}"), word(f"secret {number}"), word(f"proof {number}"))
+        chance = int.from_bytes(found[:8], "big")
+        least = next(ppm for ppm in range(10**6 + 1) if chance < ppm * 2**64 // 10**6)
+        witness = sha(b"dgx-witness", word("key"), word(f"state {number}"))
+        yield {"round": f"round {number}", "secret": f"secret {number}", "proof": f"proof {number}", "segments": segments, "least_ppm": least,
+               "segment": int.from_bytes(found[8:16], "big") % segments, "witness": witness.hex(), "false": sha(b"dgx-false-witness", witness).hex()}
+
+
 def main():
     vectors = {
         "delays": list(delays()),
@@ -104,6 +116,7 @@ def main():
                    ((28_300_000, 60_000), (0, 60_000), (28_213_388, 60_000), (28_213_389, 60_000), (1_692_803_365, 1_000), (1_692_803_366, 1_000), (20_000, 86_400_000))],
         "draws": list(draws()),
         "audits": list(audits()),
+        "forced": list(forced()),
     }
     rows = ",\n".join(f'"{name}":[\n' + ",\n".join(json.dumps(one, separators=(",", ":")) for one in found) + "\n]" for name, found in vectors.items())
     path = pathlib.Path(__file__).resolve().parent / "rounds.json"

@@ -1,5 +1,6 @@
 #include "audit_market.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 
 #include "dgx/protocol/draw.h"
@@ -81,15 +82,19 @@ std::vector<std::int64_t> AuditMarket::segments_drawn() const {
   return *policy_draw(run().task.body, run().segments(), record().round->source.value, run().proof.id, {});
 }
 
-Challenge AuditMarket::witness_challenge() const {
-  const std::int64_t index = segments_drawn().front();
+Challenge AuditMarket::witness_challenge(std::optional<std::int64_t> segment) const {
+  const auto drawn = segments_drawn();
+  const std::int64_t index = segment.value_or(drawn.front());
+  const std::int64_t place = std::find(drawn.begin(), drawn.end(), index) - drawn.begin();
   const Signed<Verdict>& verdict = *record().verdict;
   Challenge out = challenge_of(run(), index);
   const Digest& end = run().digests[static_cast<std::size_t>(index) + 1];
   out.verdict = verdict.id;
   out.about = About::kWitness;
-  out.row =
-      OpenedRow{0, {}, VerdictRow{index, end, end, true, RowReason::kEqual, verdict.body.witnesses.front()}};
+  out.row = OpenedRow{place,
+                      {},
+                      VerdictRow{index, end, end, true, RowReason::kEqual,
+                                 verdict.body.witnesses[static_cast<std::size_t>(place)]}};
   return out;
 }
 

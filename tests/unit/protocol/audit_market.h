@@ -50,8 +50,8 @@ class AuditMarket : public RoundMarket {
                                                                const manifest::Verdict& audit) const;
   /// The segments drawn for the proof.
   [[nodiscard]] std::vector<std::int64_t> segments_drawn() const;
-  /// A challenge of the verdict's witness of the first segment drawn.
-  [[nodiscard]] manifest::Challenge witness_challenge() const;
+  /// A challenge of the verdict's witness of a segment drawn, unless given the first.
+  [[nodiscard]] manifest::Challenge witness_challenge(std::optional<std::int64_t> segment = {}) const;
 
   /// Keys that have nothing to do with the task.
   [[nodiscard]] std::vector<std::uint8_t> others(std::size_t count) const;

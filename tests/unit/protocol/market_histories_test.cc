@@ -83,3 +83,19 @@ TEST_CASE("a list is shrunk until nothing can be left out") {
       list, [&](const std::vector<int>& some) { return has(some, 7) && has(some, 500) && has(some, 999); });
   CHECK(left == std::vector<int>{7, 500, 999});
 }
+
+TEST_CASE("nobody honest loses in drawn histories of markets that force errors") {
+  const auto played = dgx::test::play_histories(1'500, 5, dgx::test::MarketKind::kForced);
+  INFO(played.problem);
+  CHECK(played.problem.empty());
+  CHECK(played.worst_challenger >= 0);
+  CHECK(played.audited > 100);
+  CHECK(played.jackpots > 50);
+  CHECK(played.given_away > 20);
+  CHECK(played.withheld > 20);
+  for (const char* reason :
+       {"accepted", "convicted", "overturned", "unverified", "no-proof", "no-assignment", "refuted"}) {
+    INFO(reason);
+    CHECK(played.ends.contains(reason));
+  }
+}

@@ -37,17 +37,22 @@ GameResult result_named(const std::string& name) {
   return {};
 }
 
-Task task_of(const json::Value& one) {
-  Task out;
-  out.policy = test::policy();
+Policy policy_of(const json::Value& one) {
+  Policy out = test::policy();
   for (const auto& [key, value] : *test::member(one, "policy").as_object()) {
     const PolicyKey* found = nullptr;
     for (const PolicyKey& known : policy_keys()) {
       if (known.name == key) found = &known;
     }
     REQUIRE(found != nullptr);
-    out.policy.*found->member = *value.as_int();
+    out.*found->member = *value.as_int();
   }
+  return out;
+}
+
+Task task_of(const json::Value& one) {
+  Task out;
+  out.policy = policy_of(one);
   const json::Value& estimate = test::member(one, "estimate");
   Estimate& e = out.estimate;
   e.reward = test::integer(estimate, "reward");
@@ -94,9 +99,15 @@ Stakes stakes_of(const json::Value& one, Reason reason) {
   for (const json::Value& row : *test::member(one, "rechecks").as_array()) {
     const auto is = [&](const char* key) { return *test::member(row, key).as_bool(); };
     out.rechecks.push_back({text(test::member(row, "who")), test::integer(row, "bond"), is("drawn"),
-                            is("shown"), is("refutes"), is("denies"), is("early"), is("found"),
-                            is("overlooked")});
+                            is("shown"), is("refutes"), is("denies"), is("denies_more"), is("early"),
+                            is("found"), is("overlooked"), is("claims"), is("confirmed_forced")});
   }
+  out.jackpot = test::integer(one, "jackpot");
+  const std::string secret = text(test::member(one, "secret"));
+  if (secret == "given away") out.revealed_by = "robber";
+  out.secret = secret == "kept"         ? SecretFate::kKept
+               : secret == "given away" ? SecretFate::kGivenAway
+                                        : SecretFate::kWithheld;
   return out;
 }
 
@@ -117,4 +128,18 @@ TEST_CASE("every outcome pays what Python derives from the page") {
     REQUIRE(paid == expected);
   }
   CHECK(seen.size() == 8);
+}
+
+TEST_CASE("jackpots are what Python derives from the page") {
+  const json::Value vectors = test::read_vectors(DGX_VECTORS "/money.json");
+  for (const json::Value& one : *test::member(vectors, "jackpots").as_array()) {
+    CAPTURE(one.dump());
+    Task task;
+    task.policy = policy_of(one);
+    Estimate earned;
+    earned.fee = test::integer(one, "fee");
+    earned.tax = test::integer(one, "tax");
+    CHECK(jackpot_of(task, earned, test::integer(one, "replayed"), test::integer(one, "pool")) ==
+          test::integer(one, "sum"));
+  }
 }

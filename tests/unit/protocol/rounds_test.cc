@@ -5,6 +5,7 @@
 #include <catch2/catch.hpp>
 
 #include "dgx/crypto/sha256.h"
+#include "dgx/protocol/forced.h"
 #include "dgx/protocol/lots.h"
 #include "json_vectors.h"
 #include "round_market.h"
@@ -196,4 +197,27 @@ TEST_CASE("a market without rounds takes none") {
   RoundMarket market(test::policy());
   CHECK(market.refused(test::by(test::kOperator, market.round_of(0)), 1'000) ==
         "this market has no rounds: its beacon_source is 0");
+}
+
+TEST_CASE("a forced error is where Python derives it from round, secret and proof") {
+  for (const json::Value& one : vectors("forced")) {
+    CAPTURE(one.dump());
+    const auto word = [&](const char* key) { return test::digest(*test::member(one, key).as_string()); };
+    const std::int64_t count = test::integer(one, "segments"), least = test::integer(one, "least_ppm");
+    Task task = test::task();
+    task.policy.beacon_source = 1;
+    task.policy.sample_ppm = 1'000'000;
+    task.steps = 2 * count;
+    task.checkpoint_every = 2;
+    Signed<Round> round{};
+    round.body.value = word("round");
+    const DrawSource source(round, word("proof"));
+    const auto segments = *Segments::of(task.steps, task.checkpoint_every);
+    task.policy.forced_error_ppm = least;
+    CHECK(forced_segment(task, segments, source, word("secret")) == test::integer(one, "segment"));
+    task.policy.forced_error_ppm = least - 1;
+    CHECK_FALSE(forced_segment(task, segments, source, word("secret")));
+    const Digest witness = *digest_from_hex(*test::member(one, "witness").as_string());
+    CHECK(false_witness(witness).hex() == *test::member(one, "false").as_string());
+  }
 }

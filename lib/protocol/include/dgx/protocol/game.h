@@ -34,6 +34,9 @@ struct Dispute {
   std::optional<manifest::Signed<manifest::Verdict>> verdict;
   std::optional<DrawSource> beacon;  ///< the beacon or round that the verdict names
   manifest::Signed<manifest::Challenge> challenge;
+  /// The secret that says which witness of the verdict had to be false, for a challenge of one: exactly if
+  /// may_be_forced(). That it is the one of the verifier's offer only a ledger can tell.
+  std::optional<manifest::Signed<manifest::Beacon>> secret = {};
 
   [[nodiscard]] const Digest& defender() const { return verdict ? verdict->key_id : proof.key_id; }
   [[nodiscard]] const Digest& challenger() const { return challenge.key_id; }
@@ -104,6 +107,9 @@ class Game {
   std::optional<Decision> decision_;
 };
 
+/// The witness that the defender's row of the challenged segment must have, if this is the digest of the
+/// state that it is of: the false one where the verdict had to misstate it.
+[[nodiscard]] Digest witness_due(const Dispute& dispute, const Digest& interior);
 /// True if two rulings agree on all that counts: falls, statement, game, moves, last and reason. Their other
 /// fields are for people (dgx-dispute(7), "Rulings").
 [[nodiscard]] bool same_ruling(const manifest::Ruling& a, const manifest::Ruling& b);

@@ -30,6 +30,7 @@ struct DrawSource {
   Digest market;  ///< id of the beacon's task, or of the round's ledger
   Digest proof;   ///< id
   Digest value;   ///< the beacon value, dgx-protocol(7), "DRAW"
+  Digest round;   ///< with is_round: the round's own value, from which lots are drawn
   Digest signer;  ///< key id: the verifier, or the operator
 };
 

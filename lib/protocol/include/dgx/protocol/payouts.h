@@ -38,19 +38,28 @@ struct DecidedGame {
   std::string auditor = {};  ///< with kAudit: key id in hex of the audit's signer
 };
 
+/// The fate of the secret that a verifier owes after an acceptance, where errors are forced: kept until it
+/// was due, or none is owed; given away, so that somebody else revealed it before; or withheld.
+enum class SecretFate : std::uint8_t { kKept, kGivenAway, kWithheld };
+
 /// Somebody who owed an audit of the verdict, and what became of it.
 struct RecheckStake {
-  std::string who;        ///< key id in hex
-  std::int64_t bond = 0;  ///< in base units
-  bool drawn = false;     ///< the auditor whom a round drew, else a volunteer
-  bool shown = false;     ///< the audit was logged
-  bool refutes = false;   ///< it refutes the proof
-  bool denies = false;    ///< it denies witnesses of the verdict
-  bool is_early = false;  ///< committed to before any challenge of the proof that won was logged
-  bool found = false;     ///< a game was won about a segment whose witness it denies
+  std::string who;           ///< key id in hex
+  std::int64_t bond = 0;     ///< in base units
+  bool drawn = false;        ///< the auditor whom a round drew, else a volunteer
+  bool shown = false;        ///< the audit was logged
+  bool refutes = false;      ///< it refutes the proof
+  bool denies = false;       ///< it denies witnesses of the verdict
+  bool denies_more = false;  ///< it denies others than the one that was forced to be false
+  bool is_early = false;     ///< committed to before any challenge of the proof that won was logged
+  bool found = false;        ///< a game was won about a segment whose witness it denies
   /// It accepts, and a game was won about something that it confirms: a segment of the draw, in the proof or
   /// in a witness or row of the verdict.
   bool overlooked = false;
+  /// It accepts, and denies the witness that was forced to be false, and no other.
+  bool claims = false;
+  /// It accepts, does not deny that witness, and no game was won about it.
+  bool confirmed_forced = false;
 };
 
 /// The parties with money in a task, as key ids in hex, and what they did. Solver and verifier are empty
@@ -74,12 +83,15 @@ struct Stakes {
   std::vector<RecheckStake> rechecks = {};
   std::int64_t audit_fee = 0;          ///< locked for the auditor, in base units
   std::int64_t audit_fee_of_task = 0;  ///< part of `audit_fee` that the escrow pays, the rest the jackpot
+  SecretFate secret = SecretFate::kKept;
+  std::string revealed_by = {};  ///< with kGivenAway: key id in hex of whoever revealed it
+  std::int64_t jackpot = 0;      ///< locked for those who claim the forced error
 };
 
 /// The money of an outcome (dgx-money(7), "MONEY"). Payouts sum to exactly the escrow, once assigned the
 /// bonds of solver, verifier and silent verifiers and of those who owed audits, what the jackpot has locked
-/// for an auditor, and the bonds of the challengers who lost. Other bonds go back to their owners and are not
-/// in it. kConvicted requires that a game against the proof has been won.
+/// for auditor and claimants, and the bonds of the challengers who lost. Other bonds go back to their owners
+/// and are not in it. kConvicted requires that a game against the proof has been won.
 [[nodiscard]] std::vector<manifest::Payout> payouts(const manifest::Task& task, manifest::Reason reason,
                                                     const Stakes& stakes);
 
@@ -95,6 +107,14 @@ struct Stakes {
 /// The part of a task's escrow that goes back to its submitter whatever the outcome: all but what `worth`,
 /// the work that the proof shows, is paid at most.
 [[nodiscard]] std::int64_t unused_escrow(const manifest::Task& task, const manifest::Estimate& worth);
+
+/// The sum that the claimants of a forced error may share, dgx-money(7), "Jackpots": the policy's jackpot,
+/// but at most a third of `pool`, which is what the jackpot's account has; and no more than makes it
+/// unprofitable, on average, to earn jackpots with one's own tasks, to be silent in the hope of the next
+/// draw, and to deny one of the `replayed` rows unseen. forced_error_ppm is above 0; the rest are checked
+/// fields.
+[[nodiscard]] std::int64_t jackpot_of(const manifest::Task& task, const manifest::Estimate& earned,
+                                      std::int64_t replayed, std::int64_t pool);
 
 /// floor(amount · ppm / 10^6). The arguments are checked fields; asserted: the result fits.
 [[nodiscard]] std::int64_t part_of(std::int64_t amount, std::int64_t ppm);

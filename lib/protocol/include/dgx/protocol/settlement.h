@@ -30,7 +30,7 @@ enum class TaskState {
   kOpened,            ///< the verifier has to give a verdict
   kVerifyCommitted,   ///< the verifier has to show the verdict committed to
   kRecheck,           ///< whoever re-checks the verdict commits to what they found
-  kReveal,            ///< those who committed have to show their audits
+  kReveal,            ///< those who committed have to show their audits, the verifier their secret
   kChallengeWindow,   ///< the verdict is there, or none came in time: objections are heard
   kArbitration,       ///< the window passed; games are open
   kAwaitingDelivery,  ///< the window passed; the final state has not arrived
@@ -108,6 +108,13 @@ struct Recheck {
   std::int64_t audit_ms = 0;
 };
 
+/// The secret of whoever gave the verdict, which says whether one of its witnesses had to be false.
+struct RevealedSecret {
+  manifest::Signed<manifest::Beacon> statement;
+  std::int64_t logged_ms = 0;
+  bool early = false;  ///< by somebody else, before it was due
+};
+
 /// The most volunteers who re-check one verdict.
 inline constexpr std::size_t kMostVolunteers = 64;
 
@@ -141,6 +148,8 @@ struct TaskRecord {
   std::size_t games_before_verdict = 0;  ///< number of games logged before it
   std::optional<AuditDraw> audit;        ///< once the round of the verdict's slot is there
   std::vector<Recheck> rechecks;         ///< in the order of their commitments
+  std::optional<RevealedSecret> secret;  ///< where errors are forced
+  std::int64_t jackpot = 0;              ///< locked for those who claim a forced error, in base units
   std::vector<GameRecord> games;         ///< in the order in which they were logged
   bool delivered = false;
   std::set<Digest> profiles;  ///< key ids of those who logged one
@@ -183,13 +192,27 @@ struct VerifierTurn {
 /// The verifier of a task at `now`: whoever gave the verdict; else the one named, or the one drawn whose turn
 /// it is (the first before the opening, the last when all turns are over). nullopt if there is none yet.
 [[nodiscard]] std::optional<Digest> verifier_at(const TaskRecord& record, std::int64_t now);
-/// True if the task's verdict is re-checked: an acceptance, in a market that audits verdicts.
+/// True if the task's verdict is re-checked: an acceptance, where verdicts are audited or errors forced.
 [[nodiscard]] bool is_rechecked(const TaskRecord& record);
+/// True if an auditor of the task's verdict may be drawn: it is re-checked, and the market audits verdicts.
+[[nodiscard]] bool may_draw_auditor(const TaskRecord& record);
+/// True if the signer of the task's verdict has to reveal the secret of their offer.
+[[nodiscard]] bool owes_secret(const TaskRecord& record);
+/// The fate of that secret at `now`; kKept as long as there is time to reveal it.
+[[nodiscard]] SecretFate secret_fate(const TaskRecord& record, std::int64_t now);
+/// The segment whose witness had to be false in the task's verdict; nullopt if there is none, or the secret
+/// is not revealed.
+[[nodiscard]] std::optional<std::int64_t> forced_segment(const TaskRecord& record);
+/// True if an audit that was shown accepts, and denies exactly the witness that had to be false.
+[[nodiscard]] bool claims_jackpot(const TaskRecord& record, const Recheck& recheck);
+/// True if one accepts, and does not deny that witness.
+[[nodiscard]] bool confirms_forced(const TaskRecord& record, const Recheck& recheck);
 /// The times of a verdict's re-checks, if is_rechecked().
 struct RecheckTimes {
   std::int64_t commit_ms = 0;  ///< end of the time for commitments
-  std::int64_t reveal_ms = 0;  ///< end of the time for the audits; commit_ms if nobody has committed
-  std::int64_t ends_ms = 0;    ///< the challenge window begins: reveal_ms, or when all audits were shown
+  /// End of the time for audits and the verifier's secret; commit_ms if nobody owes one.
+  std::int64_t reveal_ms = 0;
+  std::int64_t ends_ms = 0;  ///< the challenge window begins: reveal_ms, or when all that is owed was shown
 };
 [[nodiscard]] RecheckTimes recheck_times(const TaskRecord& record);
 /// The re-check of a key; null if it has committed to none.
@@ -240,7 +263,8 @@ struct IdHash {
 /// an account that is not listed has 0. After every entry:
 ///
 /// - the sum of `accounts` is `deposited` − `withdrawn`, and none is negative;
-/// - "escrow" holds the escrows of the tasks in `unsettled`, and "bonds" what their offers, parties and games
+/// - "escrow" holds the escrows of the tasks in `unsettled`, with fees and jackpots promised in them, and
+///   "bonds" what their offers, parties and games
 ///   have locked, so a settlement can always be paid;
 /// - a record in `tasks` only ever gains, but for offers that are withdrawn or not chosen.
 ///
