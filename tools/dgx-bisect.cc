@@ -115,6 +115,8 @@ struct Open {
                    "challenge a verdict that has its rows next to it");
     command.option("--beacon,--round", "BEACON.json", options.beacon,
                    "the beacon or round of that verdict, if its draw is the policy's");
+    command.option("--secret", "BEACON.json", options.secret,
+                   "the secret that its verifier has revealed, where the market forces errors");
     command.option("--chunk", "ENTRY", options.chunk,
                    "demand a piece of this entry of the committed state named by --segment");
     command.option("--part", "N", options.part, "the number of the MiB of ENTRY to demand");
@@ -130,7 +132,7 @@ struct Open {
     command.output(options.output, "DISPUTE.jsonl", cli::Need::kRequired, "the transcript");
     command.option("--program", "FILE", options.program, "the step program, if it is not next to the task");
     command.isa(options.isa);
-    command.only_with({"--beacon"}, {"--against"});
+    command.only_with({"--beacon", "--secret"}, {"--against"});
     command.only_with({"--part"}, {"--chunk"});
     command.not_with({"--data", "--notes", "--isa"}, {"--verdict", "--chunk", "--initial", "--final"});
     command.about("A challenge that a replay does not bear out is refused; --force makes it anyway.");

@@ -150,6 +150,8 @@ struct Verify {
     command.option("--data", "DATA.h5", options.data, "the task's dataset");
     command.option("--beacon,--round", "BEACON.json", options.beacon,
                    "the revealed beacon, or the market's round, which draws the segments");
+    command.option("--commit", "COMMIT.json", options.commitment,
+                   "your offer, with its secret next to it, where the market forces errors");
     command.option("--audits", "VERDICT.json", options.audits,
                    "re-check this verdict: also compare its witnesses with those of the replay");
     command.key(options.key.path, options.key.passphrase_file);
@@ -180,7 +182,8 @@ struct Verify {
                    "the verdict, with VERDICT.rows.jsonl next to it; or the shard");
     command.only_with({"--work-key"}, {"--shard"});
     command.not_with({"--device", "--parts", "--output"}, {"--plan"});
-    command.not_with({"--segments", "--fraction", "--all", "--shard"}, {"--audits"});
+    command.not_with({"--segments", "--fraction", "--all", "--shard", "--commit"}, {"--audits"});
+    command.not_with({"--commit"}, {"--shard"});
   }
 
   Result<cli::Verdict> run(cli::Out& out) const {
@@ -294,7 +297,7 @@ struct Beacon {
   Result<cli::Verdict> reveal(cli::Out& out) const {
     if (!task) return usage_error("--task is required", "the task says in which ledger the proof must be");
     DGX_TRY(const auto result,
-            jobs::reveal_beacon({file, *proof, *task, logged, key, output}, out.brief_job()));
+            jobs::reveal_secret({file, *proof, *task, logged, key, output}, out.brief_job()));
     if (output == "-") return out.raw(result.envelope + "\n"), cli::Verdict::kDone;
     out.field("beacon", result.id);
     out.field("task", result.task);
@@ -365,6 +368,8 @@ struct Merge {
     command.positional("SHARD.json", options.shards, "every shard, each once");
     command.option("--beacon,--round", "BEACON.json", options.beacon,
                    "the revealed beacon, or the market's round, unless the draw was chosen");
+    command.option("--commit", "COMMIT.json", options.commitment,
+                   "your offer, with its secret next to it, where the market forces errors");
     command.key(options.key.path, options.key.passphrase_file);
     command.option("--work-key", "FILE", options.work_key,
                    "the work key that the shards were made under, if it is not --key's");

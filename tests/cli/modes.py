@@ -32,7 +32,7 @@ WITHOUT = (
     (BEACON, {"--task": "t", "--receipt": "r", "--ledger": "l", "--unlogged": None}, "--reveal"),
     ([*REVEAL, "--ledger", "l"], {"--operator": "o"}, "--receipt"),
     (OPEN, {"--location": "l", "--key": "k"}, "--store"),
-    ([*CHALLENGE, "--segment", "1"], {"--beacon": "b"}, "--against"),
+    ([*CHALLENGE, "--segment", "1"], {"--beacon": "b", "--secret": "s"}, "--against"),
     ([*CHALLENGE, "--segment", "1"], {"--part": "1"}, "--chunk"),
     (PACK, {"--seed": "1"}, "--shuffle or --split"),
     (["dgx-profile", "t", "--data", "d", "--against", "p"], {"--output": "o"}, "--key"),
@@ -50,8 +50,10 @@ WITHOUT = (
     (["dgx-settle", "cosign", "n", "--operator", "o", "--seen", "s", "--key", "k"], {"--ledger": "l"}, "--saw"),
 )
 WITH = (
-    # --data, --isa and --work-key belong to the command that is planned: the files are looked at.
+    # --data, --commit, --isa and --work-key belong to the command that is planned: the files of some are looked at.
     (PLAN, {"--device": "cpu", "--parts": "2", "--output": "o"}, "--plan"),
+    ([*VERIFY, "--audits", "a"], {"--commit": "c"}, "--audits"),
+    ([*VERIFY, "--shard", "0/1"], {"--commit": "c"}, "--shard"),
     ([*BATCH, "--plan"], {"--device": "cpu", "--output": "o"}, "--plan"),
     (["dgx-train", "t", "--plan"], {"--data": "d", "--init": "i", "--device": "cpu", "--parts": "2", "--isa": "scalar", "--until": "1",
                                     "--max-time": "1h", "--keep": "last", "--save-every": "1m", "--wait": None, "--profile-ops": None,

@@ -35,6 +35,7 @@ struct Extract {
   std::optional<std::string> game;
   std::optional<std::string> statement;
   std::optional<std::string> round;
+  std::optional<std::string> secret;
   std::string path = "-";
 
   void declare(cli::Command& command) {
@@ -44,14 +45,17 @@ struct Extract {
     command.option("--round", "TASK", round,
                    "the round that draws for a task's proof: the task's id, at least eight digits of it, or "
                    "TASK.json");
-    command.exactly_one({"--game", "--statement", "--round"});
+    command.option("--secret", "TASK", secret,
+                   "the secret that a task's verifier has revealed, where errors are forced: TASK as above");
+    command.exactly_one({"--game", "--statement", "--round", "--secret"});
     command.output(path, "FILE.jsonl", cli::Need::kOptional,
-                   "the transcript, the statement and its receipt, or the round");
+                   "the transcript, the statement and its receipt, the round, or the secret");
   }
   Result<cli::Verdict> run(cli::Out& out) const {
     DGX_TRY(Output output, out.claim(path));
     if (statement) return extract_statement(out, output);
     if (round) return take_round(out, output);
+    if (secret) return take_secret(out, output);
     DGX_TRY(const auto found, jobs::extract_game(ledger_of(file, out), *game));
     DGX_CHECK(out.output(output, found.text));
     if (path == "-") return cli::Verdict::kDone;
@@ -83,6 +87,15 @@ struct Extract {
     out.field("value", found.body.value);
     return cli::Verdict::kDone;
   }
+
+  Result<cli::Verdict> take_secret(cli::Out& out, Output& output) const {
+    DGX_TRY(const auto found, jobs::extract_secret(ledger_of(file, out), *secret));
+    DGX_CHECK(out.output(output, found.envelope + "\n"));
+    if (path == "-") return cli::Verdict::kDone;
+    out.field("beacon", found.id);
+    out.field("secret", found.body.secret);
+    return cli::Verdict::kDone;
+  }
 };
 
 }  // namespace
@@ -92,8 +105,9 @@ void add_fetch(cli::Tool& tool) {
 }
 
 void add_extract(cli::Tool& tool) {
-  tool.add<Extract>("extract",
-                    "take a game's statements, or one, with their receipts, or a round out of a ledger");
+  tool.add<Extract>(
+      "extract",
+      "take a game's statements, or one, with their receipts, a round or a secret out of a ledger");
 }
 
 }  // namespace dgx::tools

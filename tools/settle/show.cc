@@ -1,6 +1,7 @@
 // dgx-settle status and balances: tasks, games and accounts as the ledger has them. dgx-settle(1).
 #include <fmt/format.h>
 
+#include "dgx/protocol/forced.h"
 #include "settle/commands.h"
 #include "settle/declare.h"
 #include "settle/print.h"
@@ -41,7 +42,8 @@ struct StatusCommand {
     out.field("tasks", std::move(table));
     const std::int64_t source = view.market.policy()->beacon_source;
     if (source != 0) print_drawn(out, records, clock);
-    if (view.market.policy()->audit_ppm > 0) print_audits(out, records, clock);
+    if (protocol::rechecks_verdicts(*view.market.policy())) print_audits(out, records, clock);
+    if (protocol::forces_errors(*view.market.policy())) print_secrets(out, records, clock);
     if (source == static_cast<std::int64_t>(manifest::RoundSource::kDrand))
       out.note(std::string(kPulseNotVerified));
     return cli::Verdict::kDone;
@@ -102,7 +104,38 @@ struct StatusCommand {
     out.field("rechecks", std::move(rechecks));
   }
 
+  /// Prints what became of the verifiers' secrets, which errors they forced, and what is promised to those
+  /// who claim them.
+  static void print_secrets(cli::Out& out, const std::vector<const protocol::TaskRecord*>& records,
+                            const protocol::MarketClock& clock) {
+    const cli::Cell none = no_cell();
+    cli::Table secrets{{"task", "verifier", "secret", "until", "lot", "forced", "jackpot"}};
+    for (const protocol::TaskRecord* record : records) {
+      if (!protocol::owes_secret(*record)) continue;
+      const auto& shown = record->secret;
+      const auto forced = protocol::forced_segment(*record);
+      secrets.rows.push_back(
+          {record->task.id, record->verdict->key_id, secret_words(*record, clock.now()),
+           time_cell(clock.receipt_time(protocol::recheck_times(*record).reveal_ms)),
+           shown ? cli::Cell(protocol::forced_lot(record->round->source, shown->statement.body.secret))
+                 : none,
+           forced ? cli::Cell(*forced) : none, record->jackpot > 0 ? cli::Cell(record->jackpot) : none});
+    }
+    out.field("secrets", std::move(secrets));
+  }
+
+  static std::string_view secret_words(const protocol::TaskRecord& record, std::int64_t now) {
+    switch (protocol::secret_fate(record, now)) {
+      case protocol::SecretFate::kGivenAway: return "given away";
+      case protocol::SecretFate::kWithheld: return "withheld";
+      case protocol::SecretFate::kKept: break;
+    }
+    if (record.secret) return "revealed";
+    return now > protocol::recheck_times(record).commit_ms ? "awaited" : "not due";
+  }
+
   static std::string_view audit_of(const protocol::TaskRecord& record, std::int64_t now) {
+    if (!protocol::may_draw_auditor(record)) return "no";
     if (!record.audit)
       return now <= protocol::recheck_times(record).commit_ms ? "waits for the round" : "no round";
     if (!record.audit->hits) return "no";
@@ -115,6 +148,8 @@ struct StatusCommand {
     if (!own->audit) return now <= until ? "committed" : "silent";
     const manifest::Verdict& audit = own->audit->body;
     const std::string outcome(name_of(audit.outcome));
+    if (protocol::claims_jackpot(record, *own)) return outcome + ", denies the forced error";
+    if (protocol::confirms_forced(record, *own)) return outcome + ", confirms the forced error";
     if (audit.denied.empty()) return outcome;
     const bool fell = protocol::has_fallen(record, record.verdict->id, now);
     return fmt::format("{}, denies {}{}", outcome, audit.denied.size(),

@@ -70,8 +70,7 @@ Result<Bound> bound_of(const Game& game, SegmentReplay& party) {
   DGX_TRY(const Digest state, party.state(known.end_step));
   if (!game.stage<protocol::ShowInterior>())
     return Bound{fmt::format("the state at step {}", known.end_step), state.hex(), known.rejected.hex()};
-  return Bound{"the witness", protocol::witness_of(game.dispute().defender(), state).hex(),
-               known.row->witness.hex()};
+  return Bound{"the witness", protocol::witness_due(game.dispute(), state).hex(), known.row->witness.hex()};
 }
 
 /// The outcome of the diverging step in a replay, next to the one this side has signed.

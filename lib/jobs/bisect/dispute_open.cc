@@ -8,6 +8,7 @@
 #include "dgx/jobs/proof_files.h"
 #include "dgx/merkle/tree.h"
 #include "dgx/protocol/draw.h"
+#include "dgx/protocol/forced.h"
 #include "dgx/protocol/verify.h"
 
 namespace dgx::jobs {
@@ -33,6 +34,7 @@ struct OpenVerdict {
   std::optional<protocol::DrawSource> beacon;
   std::string beacon_envelope;
   bool hidden = false;  ///< its signer withholds the rows
+  std::optional<Signed<manifest::Beacon>> secret = {};
 };
 
 /// This side's replay of the segment that was checked last, kept for the moves.
@@ -204,6 +206,29 @@ Result<std::vector<VerdictRow>> stated_rows(const Inputs& in, const OpenVerdict&
   return out;
 }
 
+/// Reads the secret that says which of the verdict's witnesses had to be false; nullopt where none is forced.
+Result<std::optional<Signed<manifest::Beacon>>> read_secret_of(const Inputs& in, const OpenVerdict& against) {
+  const auto& path = in.options.secret;
+  const bool forced = protocol::may_be_forced(in.files.body(), against.verdict.body) && against.beacon;
+  if (!path && !forced) return std::optional<Signed<manifest::Beacon>>();
+  if (!forced) return usage_error("--secret has no effect: no error was forced in this verdict");
+  if (!path)
+    return usage_error("--secret is required: this market forces errors",
+                       "dgx-settle extract --secret takes it out of the ledger");
+  DGX_TRY(const auto secret, manifest::read_statement<manifest::Beacon>(*path));
+  if (secret.body.proof == in.proof.proof.id) return std::optional(secret);
+  return malformed(*path + ": belongs to another proof");
+}
+
+/// The witness that a row of the verdict must have for the state inside its segment.
+Digest witness_due(const Inputs& in, const OpenVerdict& against, std::int64_t index, const Digest& interior) {
+  const Digest honest = protocol::witness_of(against.verdict.key_id, interior);
+  if (!against.secret) return honest;
+  const auto forced = protocol::forced_segment(in.files.body(), in.proof.segments, *against.beacon,
+                                               against.secret->body.secret);
+  return forced == index ? protocol::false_witness(honest) : honest;
+}
+
 /// Reads the verdict that is challenged.
 Result<OpenVerdict> read_verdict(const Inputs& in) {
   const OpenDisputeOptions& options = in.options;
@@ -228,6 +253,7 @@ Result<OpenVerdict> read_verdict(const Inputs& in) {
     out.beacon_envelope = statement.envelope;
     if (body.beacon != out.beacon->id) return malformed(*options.beacon + ": is not the verdict's beacon");
   }
+  DGX_TRY(out.secret, read_secret_of(in, out));
   if (out.hidden && !body.first_disagreement) {
     DGX_TRY(out.rows, stated_rows(in, out));
   }
@@ -258,7 +284,7 @@ Result<std::optional<About>> contradicted(const Inputs& in, const OpenVerdict& a
   const Digest beacon = policy ? against.beacon->value : Digest{}, signer = against.verdict.key_id;
   const std::int64_t step = protocol::witness_step(beacon, in.proof.proof.id, signer, segments[row.index]);
   DGX_TRY(const Digest interior, own.party->state(step));
-  if (protocol::witness_of(signer, interior) != row.witness) return std::optional(About::kWitness);
+  if (witness_due(in, against, row.index, interior) != row.witness) return std::optional(About::kWitness);
   return std::optional<About>();
 }
 
@@ -358,6 +384,8 @@ Result<OpenDisputeResult> open_dispute(const OpenDisputeOptions& options, const 
     text += against->verdict.envelope + "\n";
     if (against->beacon && (about == About::kWitness || about == About::kRow))
       text += against->beacon_envelope + "\n";
+    if (against->secret && (about == About::kWitness || about == About::kRow))
+      text += against->secret->envelope + "\n";
   }
   text += challenge.envelope + "\n";
   DGX_TRY(const protocol::Transcript transcript, protocol::play_transcript(text));

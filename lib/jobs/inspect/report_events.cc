@@ -23,7 +23,7 @@ struct Deed {
                        seconds_text(profile.segment_milliseconds));
   }
   std::string operator()(const manifest::BeaconCommitment&) const {
-    return "offered to verify, and committed to a secret that will draw the segments";
+    return "offered to verify, and committed to a secret";
   }
   std::string operator()(const manifest::OfferEnd&) const { return "took an offer back"; }
   std::string operator()(const manifest::Assign&) const { return "took the work"; }
@@ -32,7 +32,7 @@ struct Deed {
                        grouped(proof.steps), proof.loss.value);
   }
   std::string operator()(const manifest::Beacon&) const {
-    return "revealed the secret: now everybody knows which segments are drawn";
+    return "revealed the secret: now everybody knows what it decided";
   }
   std::string operator()(const manifest::Round&) const {
     return "logged the public randomness of a slot: now everybody knows what it draws";

@@ -96,8 +96,10 @@ void mark_verdict(const Evidence& evidence, const manifest::Signed<manifest::Ver
 
 /// The beacon revealed for the proof, or the round that a verdict on it names; nullopt without either.
 std::optional<protocol::DrawSource> source_of_draw(const Evidence& evidence, const Digest& proof) {
+  // With rounds a beacon is the secret of a verifier, which draws nothing.
+  const bool by_beacons = evidence.task.body.policy.beacon_source == 0;
   for (const auto& beacon : evidence.all<manifest::Beacon>()) {
-    if (beacon.body.proof == proof) return protocol::DrawSource(beacon);
+    if (by_beacons && beacon.body.proof == proof) return protocol::DrawSource(beacon);
   }
   for (const auto& verdict : evidence.all<manifest::Verdict>()) {
     if (verdict.body.proof != proof) continue;

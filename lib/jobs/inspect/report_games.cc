@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "dgx/protocol/forced.h"
+
 namespace dgx::jobs {
 namespace {
 
@@ -43,8 +45,14 @@ Result<protocol::Dispute> dispute_of(const Evidence& evidence, const Signed<mani
       beacon = protocol::DrawSource(*round, proof->id);
     if (!beacon) return malformed("no file has its beacon");
   }
-  return protocol::Dispute{evidence.task, *std::move(proof), std::move(verdict), std::move(beacon),
-                           challenge};
+  std::optional<Signed<manifest::Beacon>> secret;
+  if (draws && verdict && protocol::may_be_forced(evidence.task.body, verdict->body)) {
+    for (auto& one : evidence.all<manifest::Beacon>()) {
+      if (one.body.proof == proof->id) secret = one;
+    }
+  }
+  return protocol::Dispute{evidence.task,     *std::move(proof), std::move(verdict),
+                           std::move(beacon), challenge,         std::move(secret)};
 }
 
 /// The game of a challenge: the ledger's at its time or, if it is not logged, that of the files.

@@ -91,6 +91,7 @@ Result<ExtractedGame> extract_game(const LedgerFile& file, const std::string& na
     DGX_TRY(const auto source, view.log.statement(*view.log.find(dispute.beacon->id)));
     DGX_CHECK(text.add(source));
   }
+  if (dispute.secret) DGX_CHECK(text.add(*dispute.secret));
   DGX_CHECK(text.add(dispute.challenge));
   DGX_TRY(const auto moves, moves_of(view.log, *game));
   for (const auto& move : moves) DGX_CHECK(text.add(move));
@@ -106,6 +107,15 @@ Result<manifest::Signed<manifest::Round>> extract_round(const LedgerFile& file, 
                  "dgx-settle status says what it waits for"};
   DGX_TRY(auto statement, view.log.statement(*view.log.find(record->round->source.id)));
   return manifest::as<manifest::Round>(std::move(statement));
+}
+
+Result<manifest::Signed<manifest::Beacon>> extract_secret(const LedgerFile& file, const std::string& task) {
+  DGX_TRY(const LedgerView view, view_ledger(file));
+  DGX_TRY(const protocol::TaskRecord* const record, find_task(view.market, task));
+  if (record->secret) return record->secret->statement;
+  return Error{ErrorCode::kMissing,
+               fmt::format("the secret of task {}'s verifier is not in the ledger", record->task.id.brief()),
+               {}};
 }
 
 }  // namespace dgx::jobs

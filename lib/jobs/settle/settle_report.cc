@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "dgx/protocol/forced.h"
 #include "settle/read_ledger.h"
 #include "settle/settle_files.h"
 #include "settle/watch.h"
@@ -127,7 +128,7 @@ Result<std::map<std::string, std::int64_t>> accounts_of(const LedgerView& view,
                                                         const std::optional<std::string>& task) {
   std::map<std::string, std::int64_t> all = view.market.balances();
   if (!task) {
-    if (view.market.policy()->audit_ppm > 0) return all;
+    if (protocol::rechecks_verdicts(*view.market.policy())) return all;
     // The name says that nothing is paid out of the jackpot.
     auto jackpot = all.extract("jackpot");
     jackpot.key() = "jackpot_burned";
@@ -141,6 +142,10 @@ Result<std::map<std::string, std::int64_t>> accounts_of(const LedgerView& view,
     if (who) out[who->hex()] = all[who->hex()];
   }
   for (const protocol::Recheck& one : record->rechecks) out[one.who.hex()] = all[one.who.hex()];
+  if (record->secret) {
+    const std::string who = record->secret->statement.key_id.hex();
+    out[who] = all[who];
+  }
   if (record->audit && record->audit->auditor) {
     const std::string auditor = record->audit->auditor->drawn.verifier.hex();
     out[auditor] = all[auditor];

@@ -13,6 +13,7 @@
 #include "dgx/protocol/payouts.h"
 #include "dgx/protocol/verify.h"
 #include "settle/read_ledger.h"
+#include "verify/forced_rows.h"
 
 namespace dgx::jobs {
 namespace {
@@ -28,12 +29,6 @@ Result<Digest> read_digest_line(const std::string& path) {
   auto digest = digest_from_hex(text);
   if (!digest.ok()) return within(path, std::move(digest).error());
   return digest;
-}
-
-Result<Digest> read_secret(const std::string& path, const manifest::BeaconCommitment& commitment) {
-  auto secret = read_digest_line(path);
-  if (!secret.ok() || manifest::beacon_commitment(*secret) == commitment.commitment) return secret;
-  return malformed(path + ": is not the secret that was committed to");
 }
 
 using SignedProof = manifest::Signed<manifest::Proof>;
@@ -169,7 +164,11 @@ Result<RevealBeaconResult> reveal_beacon(const RevealBeaconOptions& options, con
   DGX_TRY(const auto task, read_task(options.task, context.trust));
   DGX_TRY(const auto proof, read_signed<manifest::Proof>(options.proof, context.trust));
   DGX_TRY(const crypto::SecretKey key, read_key(options.key));
-  if (crypto::key_id(key.public_key()) != commitment.key_id) {
+  const bool own = crypto::key_id(key.public_key()) == commitment.key_id;
+  if (own && options.due == SecretDue::kNotYet)
+    return not_allowed("the secret is not due yet",
+                       "whoever else has it now can reveal it, and take half of your bond");
+  if (!own && options.due != SecretDue::kNotYet) {
     return unauthorised(options.commitment + ": was signed by key " + commitment.key_id.brief() + ", " +
                         options.key.path + " is key " + crypto::key_id(key.public_key()).brief());
   }
@@ -177,12 +176,13 @@ Result<RevealBeaconResult> reveal_beacon(const RevealBeaconOptions& options, con
     return malformed(options.commitment + ": is for task " + commitment.body.task.brief() + ", not for " +
                      task.id.brief());
   }
-  if (task.body.policy.beacon_source != 0)
+  const bool by_rounds = task.body.policy.beacon_source != 0;
+  if (by_rounds && options.due == SecretDue::kNotAsked)
     return usage_error(options.task + ": its market draws by rounds, and nobody reveals a beacon");
   if (auto checked = protocol::check_proof(task, proof); !checked.ok())
     return within(options.proof, std::move(checked).error());
-  DGX_CHECK(check_logged(options, task.body, proof, context));
-  DGX_TRY(const Digest secret, read_secret(beside(options.commitment, ".secret"), commitment.body));
+  if (!by_rounds) DGX_CHECK(check_logged(options, task.body, proof, context));
+  DGX_TRY(const Digest secret, read_secret(options.commitment, commitment.body));
   const manifest::Beacon body{proof.body.task, commitment.id, proof.id, secret,
                               manifest::beacon_value(secret, proof.id)};
   DGX_TRY(auto sealed, manifest::seal(body, key));

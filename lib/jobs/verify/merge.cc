@@ -8,6 +8,7 @@
 #include "dgx/core/version.h"
 #include "dgx/crypto/random.h"
 #include "dgx/jobs/verify.h"
+#include "verify/forced_rows.h"
 #include "verify/replay_means.h"
 #include "verify/shard_files.h"
 
@@ -174,6 +175,8 @@ Result<VerifyResult> merge_verdict(const MergeOptions& options, const JobContext
   }
   if (theirs != assignment || shards.front().dataset != task.body.dataset.digest)
     return malformed("the shards do not belong to this task, proof and beacon");
+  DGX_TRY(const auto secret, secret_for(options.commitment, task, assignment));
+  misstate(task.body, proof.segments, beacon, secret, rows);
   return publish_verdict(task.body, assignment, proof, std::move(rows), key, std::move(files));
 }
 

@@ -49,6 +49,17 @@ const manifest::Signed<manifest::Verdict>* refutation_of(const TaskRecord& recor
   return nullptr;
 }
 
+/// The segment about which an auditor has to win a game: one whose witness they deny, though it was not
+/// forced to be false, or the forced one, whose witness was not false though it had to be.
+std::optional<std::int64_t> false_without_reason(const TaskRecord& record, const manifest::Verdict& audit) {
+  const auto forced = protocol::forced_segment(record);
+  const auto denied = std::find_if(audit.denied.begin(), audit.denied.end(),
+                                   [&](std::int64_t index) { return index != forced; });
+  if (denied != audit.denied.end()) return *denied;
+  const bool confirmed = forced && audit.denied.empty() && audit.outcome == manifest::Outcome::kAccepted;
+  return confirmed ? forced : std::nullopt;
+}
+
 }  // namespace
 
 std::string owed_by_auditor(const TaskRecord& record, const Digest& who, const MarketClock& clock) {
@@ -59,12 +70,15 @@ std::string owed_by_auditor(const TaskRecord& record, const Digest& who, const M
   const bool in_time = window || stands.state == TaskState::kReveal;
   const bool begun =
       has_challenged(record, who, verdict) || protocol::has_fallen(record, verdict, clock.now());
-  if (audit.denied.empty() || begun || !in_time) return move_owed(record, who, clock);
+  const bool unknown = protocol::owes_secret(record) && !record.secret;
+  if (unknown && stands.state == TaskState::kReveal) return "the verifier's secret";
+  const auto owed = unknown ? std::nullopt : false_without_reason(record, audit);
+  if (!owed || begun || !in_time) return move_owed(record, who, clock);
   return fmt::format(
       "you to challenge the verdict about segment {}, with dgx-bisect open --against{}: your bond is lost "
       "unless "
       "it falls",
-      audit.denied.front(), window ? by_time(clock, stands) : ", once all audits are shown");
+      *owed, window ? by_time(clock, stands) : ", once all audits are shown");
 }
 
 std::string owed_by_verifier(const TaskRecord& record, const Digest& who, const MarketClock& clock) {

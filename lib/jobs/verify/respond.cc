@@ -7,6 +7,7 @@
 #include "dgx/jobs/beacon.h"
 #include "dgx/jobs/proof_files.h"
 #include "dgx/jobs/verify.h"
+#include "dgx/protocol/forced.h"
 #include "settle/opening_store.h"
 #include "settle/read_ledger.h"
 #include "task/file_watch.h"
@@ -58,6 +59,22 @@ Status commit_to_audit(const TaskRecord& record, const RespondOptions& options, 
   return output.write(commitment.envelope + "\n");
 }
 
+/// Reveals the offer's secret for the proof in a file.
+Status reveal_to(const std::string& path, const RespondOptions& options, const std::string& proof,
+                 const JobContext& context) {
+  JobContext again = context;
+  again.clobber = Clobber::kReplace;  // the same bytes, if another call is making them, too
+  RevealBeaconOptions reveal{options.commitment, proof, options.task, {}, options.key, path};
+  reveal.logged.ledger = options.ledger;
+  DGX_TRY([[maybe_unused]] const auto revealed, reveal_secret(reveal, again));
+  return {};
+}
+
+/// The offer's file, where a verdict depends on it.
+std::optional<std::string> offer_needed(const TaskRecord& record, const RespondOptions& options) {
+  return protocol::forces_errors(record.task.body.policy) ? std::optional(options.commitment) : std::nullopt;
+}
+
 /// A verifier's part of one task. step() looks at the task's record in the ledger, does the next thing that
 /// it asks for, and is called with the record as it is then; the record, not this object, says how far it is.
 class Response {
@@ -72,6 +89,7 @@ class Response {
     if (record.verdict) {
       const bool own = record.verdict->key_id == offer_.key_id;
       result_.outcome = record.verdict->body.outcome;
+      if (own && protocol::owes_secret(record) && !record.secret) return step_secret(view, record);
       return wait_for(own ? owed_by_verifier(record, offer_.key_id, view.market.clock()) : "");
     }
     if (record.settlement)
@@ -148,6 +166,17 @@ class Response {
     return Error{ErrorCode::kInconclusive, "the audit is late: the ledger takes none any more", {}};
   }
 
+  /// Reveals the secret once it is due, where errors are forced.
+  Result<bool> step_secret(const LedgerView& view, const TaskRecord& record) {
+    const auto state = protocol::standing(record, view.market.clock().now()).state;
+    if (state == protocol::TaskState::kRecheck) return wait_for("the time to reveal the secret");
+    if (state != protocol::TaskState::kReveal)
+      return Error{ErrorCode::kInconclusive, "the secret is late", {}};
+    const std::string path = beside(options_.commitment, ".reveal.json");
+    if (!exists(path)) DGX_CHECK(reveal_to(path, options_, proof_path(), context_));
+    return hand_on(path, "revealed the secret");
+  }
+
   Status audit_now(const LedgerView& view, const TaskRecord& record) {
     DGX_TRY(Output proof, claim_beside(proof_path(), context_.clobber));
     DGX_CHECK(proof.write(record.proof->envelope + "\n"));
@@ -194,12 +223,7 @@ class Response {
       return Error{ErrorCode::kInconclusive, "the beacon is late: the ledger takes none any more",
                    "a refutation is still heard: dgx-verify --all looks for a fault"};
     if (!exists(beacon_path())) {
-      JobContext again = context_;
-      again.clobber = Clobber::kReplace;  // the same bytes, if another call is making them, too
-      RevealBeaconOptions reveal{options_.commitment, proof_path(), options_.task, {},
-                                 options_.key,        beacon_path()};
-      reveal.logged.ledger = options_.ledger;
-      DGX_TRY([[maybe_unused]] const auto revealed, reveal_beacon(reveal, again));
+      DGX_CHECK(reveal_to(beacon_path(), options_, proof_path(), context_));
       result_.done.emplace_back("revealed the beacon");
     }
     return hand_on(beacon_path(), "handed on the beacon");
@@ -240,6 +264,7 @@ class Response {
     verification.device = options_.device;
     verification.output = options_.output;
     verification.audits = audits;
+    if (!audits) verification.commitment = offer_needed(record, options_);
     DGX_TRY(const VerifyResult verified, verify(verification, context_));
     result_.done.push_back(
         fmt::format("replayed {} of {} segments", verified.rows.size(), verified.verdict.segments));

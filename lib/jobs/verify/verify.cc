@@ -10,6 +10,7 @@
 #include "dgx/core/version.h"
 #include "dgx/crypto/random.h"
 #include "task/work_keys.h"
+#include "verify/forced_rows.h"
 #include "verify/replay_means.h"
 #include "verify/shard_files.h"
 #include "verify/start_states.h"
@@ -306,6 +307,7 @@ Result<VerifyResult> verify(const VerifyOptions& options, const JobContext& cont
 Result<VerifyResult> verify_opened(const VerifyOptions& options, const Verification& v,
                                    const crypto::SecretKey& key, VerdictFiles files, ReplayMeans& means,
                                    const JobContext& context) {
+  DGX_TRY(const auto secret, secret_for(options.commitment, v.files.task, v.assignment));
   const WorkKeys keys = WorkKeys::of(key);
   DGX_TRY(Replayed replayed, take_up_part(v, options, {0, 1}, keys));
   DGX_CHECK(check_rows_there(files.rows.path(), v, context.clobber));
@@ -325,6 +327,8 @@ Result<VerifyResult> verify_opened(const VerifyOptions& options, const Verificat
     // No longer the whole draw, but a refutation needs none.
     assignment.draw = manifest::Draw::kChosen;
   }
+  if (assignment.draw == manifest::Draw::kPolicy)
+    misstate(v.files.body(), v.proof.segments, v.source, secret, rows);
   DGX_TRY(auto out, publish_verdict(v.files.body(), assignment, v.proof, std::move(rows), key,
                                     std::move(files), std::move(replayed.shard.denied)));
   replayed.part.remove();

@@ -170,8 +170,13 @@ Result<Verification> open_verification(const VerifyOptions& options, const JobCo
   }
   std::optional<crypto::SecretKey> secret;
   if (key) secret = std::move(key->secret);
-  return Verification{std::move(files), std::move(proof), std::move(secret),
-                      assignment,       std::move(drawn), std::move(stated)};
+  return Verification{std::move(files),
+                      std::move(proof),
+                      std::move(secret),
+                      assignment,
+                      std::move(drawn),
+                      std::move(stated),
+                      source};
 }
 
 Result<ShardName> parse_shard(std::string_view text) {

@@ -27,6 +27,7 @@ struct Verification {
   std::vector<std::int64_t> drawn;  ///< segments of the whole verification, ascending
   /// The witnesses that an audited verdict states for them, in their order.
   std::vector<Digest> stated = {};
+  std::optional<protocol::DrawSource> source = {};  ///< the beacon or round that draws
 };
 
 /// Tasks that were opened, for who verifies many proofs of one task: its statement and program are checked

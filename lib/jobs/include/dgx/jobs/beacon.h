@@ -53,6 +53,10 @@ struct LogEvidence {
   bool unlogged = false;
 };
 
+/// The time of a secret in a market that forces errors: not for the ledger to say, in others; not due yet, so
+/// that whoever else has it may reveal it; or due from its owner.
+enum class SecretDue { kNotAsked, kNotYet, kFromOwner };
+
 /// dgx-verify beacon --reveal (dgx-verify(1)).
 struct RevealBeaconOptions {
   std::string commitment;  ///< COMMIT.json, with its secret next to it
@@ -61,6 +65,7 @@ struct RevealBeaconOptions {
   LogEvidence logged;
   KeyFile key;         ///< the one that signed the commitment
   std::string output;  ///< BEACON.json, or "-": only in the result
+  SecretDue due = SecretDue::kNotAsked;
 };
 /// A beacon that was signed.
 struct RevealBeaconResult {
@@ -81,6 +86,12 @@ struct RevealBeaconResult {
 /// commitment of another task, a secret that is not the committed one, or receipts without the proof's;
 /// kNotAllowed if the proof is not in the ledger yet; kUsage unless `logged` fits the task.
 [[nodiscard]] Result<RevealBeaconResult> reveal_beacon(const RevealBeaconOptions& options,
+                                                       const JobContext& context);
+
+/// reveal_beacon(), and in a market that forces errors the secret of an acceptance: by its owner when the
+/// ledger says that it is due, or before by another key that has it, to which half of the owner's bond goes.
+/// Then kUsage without a ledger, and kNotAllowed at any other time, and for the owner's own key too early.
+[[nodiscard]] Result<RevealBeaconResult> reveal_secret(const RevealBeaconOptions& options,
                                                        const JobContext& context);
 
 }  // namespace dgx::jobs

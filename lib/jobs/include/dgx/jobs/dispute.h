@@ -27,11 +27,12 @@ struct OpenDisputeOptions {
   std::optional<std::string> verdict;  ///< one's own, which refutes: its first disagreement gives the segment
   std::optional<std::string> against;  ///< the verdict challenged instead of the proof
   std::optional<std::string> beacon;   ///< the beacon of the verdict challenged
-  std::optional<std::string> chunk;    ///< demand a piece of this entry of committed state `segment`
-  std::int64_t part = 0;               ///< the piece: which MiB of the entry
-  bool initial = false;                ///< challenge the first committed state
-  bool final_state = false;            ///< challenge the last committed state
-  std::optional<std::string> notes;    ///< as MoveOptions::notes
+  std::optional<std::string> secret = {};  ///< its verifier's secret, where the market forces errors
+  std::optional<std::string> chunk;        ///< demand a piece of this entry of committed state `segment`
+  std::int64_t part = 0;                   ///< the piece: which MiB of the entry
+  bool initial = false;                    ///< challenge the first committed state
+  bool final_state = false;                ///< challenge the last committed state
+  std::optional<std::string> notes;        ///< as MoveOptions::notes
   KeyFile key;
   std::optional<std::string> isa;
   std::string output;  ///< DISPUTE.jsonl

@@ -193,6 +193,11 @@ struct ExtractedGame {
 [[nodiscard]] Result<manifest::Signed<manifest::Round>> extract_round(const LedgerFile& file,
                                                                       const std::string& task);
 
+/// The secret that the verifier of a task (find_task) has revealed, or somebody else before it was due, in a
+/// market that forces errors. kMissing if there is none, or none yet.
+[[nodiscard]] Result<manifest::Signed<manifest::Beacon>> extract_secret(const LedgerFile& file,
+                                                                        const std::string& task);
+
 /// Finds a task of the ledger by its id, by at least the first eight digits of it, or by its file. kUsage if
 /// there is none, or more than one.
 [[nodiscard]] Result<const protocol::TaskRecord*> find_task(const protocol::Market& market,

@@ -32,7 +32,8 @@ struct VerifyOptions {
   std::string from;  ///< SAMPLE.h5 or RUN
   std::string data;
   std::optional<std::string> beacon;
-  std::optional<std::string> audits;  ///< the verdict to re-check
+  std::optional<std::string> audits;      ///< the verdict to re-check
+  std::optional<std::string> commitment;  ///< the verifier's offer, where the market forces errors
   KeyFile key;  ///< the verifier's; for a shard or a plan the public one will do, or none (empty path)
   Choice choice;
   std::optional<std::string> shard;     ///< "I/N"
@@ -81,6 +82,9 @@ struct VerifyResult {
 /// as verify_shard() saves them, under a work key that follows from the private key; not those of a fraction
 /// without a beacon, which each call draws anew.
 ///
+/// In a market that forces errors the offer's secret decides whether one witness is false by rule, and which;
+/// nothing in the result, its size or its time says so.
+///
 /// With `audits` the result is an audit: the same replay, with witnesses of one's own, and the segments whose
 /// witnesses in that verdict it does not give. An audit with missing start states is always kInconclusive.
 [[nodiscard]] Result<VerifyResult> verify(const VerifyOptions& options, const JobContext& context);
@@ -108,6 +112,7 @@ struct MergeOptions {
   KeyFile key;                        ///< key of the verifier for whom the shards were made
   std::string output;                 ///< VERDICT.json, with VERDICT.rows.jsonl next to it
   std::optional<std::string> work_key = {};
+  std::optional<std::string> commitment = {};  ///< as in VerifyOptions
 };
 
 /// Signs the verdict of all shards. kInconclusive, with a list, unless each is there exactly once;
