@@ -125,19 +125,19 @@ class Market:
         return f"{task[:-5]}.assign.json"
 
 
-def begin(market):
-    """Two tasks up to their openings; a third that leaves a bond to the jackpot, from which auditors are paid."""
-    honest, lazy, idle = market.submit("honest", 7), market.submit("lazy", 8), market.submit("idle", 9)
-    market.append(honest, lazy, idle, market.offer(idle, "v1"), *(market.offer(task, name) for task in (honest, lazy) for name in BONDS))
+def begin(market, names=("honest", "lazy")):
+    """Tasks up to their openings; another that leaves a bond to the jackpot, from which auditors are paid."""
+    tasks, idle = [market.submit(name, 7 + number) for number, name in enumerate(names)], market.submit("idle", 99)
+    market.append(*tasks, idle, market.offer(idle, "v1"), *(market.offer(task, name) for task in tasks for name in BONDS))
     posted = time.time()
-    for task in (honest, lazy):
+    for task in tasks:
         market.do("dgx-train", task, "--data", "data.h5", "-o", f"{task[:-5]}.run", "-q")
         market.do("dgx-prove", task, f"{task[:-5]}.run", "--key", "solver.pem", "-o", f"{task[:-5]}.proof.json", "-q")
     time.sleep(max(0, posted + MOVE / 1000 + 0.3 - time.time()))
-    market.append(market.assign(honest, "solver"), market.assign(lazy, "solver"), market.assign(idle, "idler"))
-    market.append("honest.proof.json", "lazy.proof.json")
-    market.until("the draw", lambda: market.state(honest) == market.state(lazy) == "drawn")
-    for name in ("honest", "lazy"):
+    market.append(*(market.assign(task, "solver") for task in tasks), market.assign(idle, "idler"))
+    market.append(*(f"{name}.proof.json" for name in names))
+    market.until("the draw", lambda: all(market.state(task) == "drawn" for task in tasks))
+    for name in names:
         market.do("dgx-settle", "extract", "L.jsonl", "--round", f"{name}.json", "-o", f"{name}.round.json")
         market.do("dgx-prove", "open", f"{name}.json", f"{name}.proof.json", "--round", f"{name}.round.json", "--run", f"{name}.run", "--store", "store", "--key", "solver.pem",
                   "-o", f"{name}.opening.json")

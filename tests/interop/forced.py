@@ -1,0 +1,200 @@
+"""A market that forces errors, played through the built programs: forced.py --bin FOLDER
+
+Every acceptance is forced and audited. Trainers, provers, verifiers, auditors and the operator are the programs; only a lazy auditor is not, who confirms unseen. The forced row
+is recomputed from the ledger's files by Python's standard library, as dgx-protocol(7), FORCED ERRORS, describes it, and its witness compared with the true one. An error is
+found, and its finders share the jackpot; a lazy auditor loses the bond by statements alone; a secret that was given away costs its owner the bond, half of which the buyer has.
+"""
+
+import argparse
+import base64
+import hashlib
+import json
+import os
+import pathlib
+import shutil
+import sys
+import tempfile
+
+import audits
+from audits import BONDS, check, lot, respond, sealed, statements
+
+NAMES = ("found", "lazy", "sold")
+audits.POLICY |= {"forced_error_ppm": 1000000, "jackpot": 3001, "jackpot_tax_ppm": 500000, "window_reveal_ms": 35000}
+POLICY = audits.POLICY
+
+
+def sha(*parts):
+    return hashlib.sha256(b"".join(part if isinstance(part, bytes) else bytes.fromhex(part) for part in parts)).hexdigest()
+
+
+def witnesses(path):
+    stated = base64.b64decode(statements.read(path)[2]["witnesses"])
+    return [stated[at:at + 32].hex() for at in range(0, len(stated), 32)]
+
+
+def entries_of():
+    """The ledger's entries, each with its time."""
+    times = [json.loads(base64.b64decode(json.loads(line)["payload"]))["predicate"]["milliseconds"] for line in pathlib.Path("L.receipts.jsonl").read_text().splitlines()]
+    return [(*statements.read_text(line), when) for line, when in zip(pathlib.Path("L.jsonl").read_text().splitlines(), times)]
+
+
+def forced_row(name):
+    """Number of the row that is forced, among those of the draw: from the ledger's round and the secret that was revealed."""
+    proof = statements.read(f"{name}.proof.json")[0]
+    entries = entries_of()
+    slot = next(when for statement, _, _, when in entries if statement == proof) // POLICY["beacon_slot_ms"]
+    value = next(body["value"] for _, _, body, _ in entries if "checkpoints" in body and body["slot"] == slot)
+    secret = next(body["secret"] for _, _, body, _ in entries if body.get("proof") == proof and "secret" in body)
+    found = lot("forced", value, secret, proof)
+    check(int(found[:16], 16) < POLICY["forced_error_ppm"] * 2**64 // 10**6, f"{name}: an error is forced")
+    return int(found[16:32], 16) % statements.read(f"{name}.verdict.json")[2]["replayed"]
+
+
+def verdicts(market):
+    """The verdicts of the drawn verifiers, who are told that their secrets are not due yet."""
+    drawn = {name: market.keys[market.status("drawn", f"{name}.json")["verifier"]] for name in NAMES}
+    for name, who in drawn.items():
+        told = respond(market, name, who, f"{name}.verdict.json", code=3)
+        check("the time to reveal the secret" in told["waits_for"], f"the verifier waits: {told}")
+    return drawn
+
+
+def by_hand(market):
+    """Verdicts without dgx-verify respond: the offer is needed, and shards give the same witnesses."""
+    who = market.drawn["found"]
+    call = ("dgx-verify", "found.json", "found.proof.json", "--from", "found.opened", "--data", "data.h5", "--round", "found.round.json")
+    check("--commit is required" in market.do(*call, "--key", f"{who}.pem", "-o", "none.json", code=2), "a verdict without the offer")
+    other = next(name for name in BONDS if name != who)
+    check("the verifier is key" in market.do(*call, "--commit", f"found.{other}.json", "--key", f"{who}.pem", "-o", "none.json", code=77), "with another's offer")
+    check("no error can be forced" in market.do(*call[:-2], "--all", "--commit", f"found.{who}.json", "--key", f"{who}.pem", "-o", "none.json", code=2), "of a chosen draw")
+    market.do(*call, "--shard", "0/1", "--key", f"{who}.pem", "-o", "shard.json", "-q")
+    market.do("dgx-verify", "merge", "found.json", "found.proof.json", "shard.json", "--round", "found.round.json", "--commit", f"found.{who}.json", "--key", f"{who}.pem",
+              "-o", "merged.json", "-q")
+    check(witnesses("merged.json") == witnesses("found.verdict.json"), "a verdict of shards states the same witnesses")
+
+
+def reveal(market, name, owner, key, output, code=0):
+    return market.do("dgx-verify", "beacon", f"{name}.{owner}.json", "--reveal", f"{name}.proof.json", "--task", f"{name}.json", "--ledger", "L.jsonl", "--key", f"{key}.pem",
+                     "-o", output, code=code)
+
+
+def commit_to(market, name, who):
+    market.do("dgx-settle", "make", "verdict-commitment", f"{name}.json", "--about", f"{name}.{who}.audit.json", "--key", f"{who}.pem", "-o", f"{name}.{who}.commit.json")
+    market.append(f"{name}.{who}.commit.json")
+
+
+def recheck(market):
+    """Auditors and a volunteer commit. A lazy auditor commits to a confirmation, and "mal", who has bought a secret, reveals it."""
+    market.until("the auditors are drawn", lambda: all((market.status("audits", f"{name}.json") or {}).get("auditor") for name in NAMES))
+    auditors = {name: market.keys[market.status("audits", f"{name}.json")["auditor"]] for name in NAMES}
+    for name in ("found", "sold"):
+        respond(market, name, auditors[name], f"{name}.audit.json", code=3)
+        check(len(statements.read(f"{name}.audit.json")[2]["denied"]) == 1, f"{name}: the auditor denies one witness")
+    audits.audit_by_hand(market, "vic", "found", "found.vic.audit.json", code=1)
+    commit_to(market, "found", "vic")
+    lazy = auditors["lazy"]
+    audits.audit_by_hand(market, lazy, "lazy", "form.json", code=1)
+    body = statements.read("form.json")[2]
+    del body["signer"]
+    body["denied"], body["witnesses"] = [], base64.b64encode(hashlib.sha512(b"unseen").digest()[:32] * body["replayed"]).decode()
+    market.write(f"lazy.{lazy}.audit.json", sealed("verdict", body, [("proof", body["proof"]), ("verdict", body["audits"]), ("rows", body["rows"]["root"])], f"{lazy}.pem"))
+    commit_to(market, "lazy", lazy)
+    owner = market.drawn["sold"]
+    now = market.balances()
+    check("not due yet" in reveal(market, "sold", owner, owner, "early.json", code=76), "its owner does not reveal it before it is due")
+    shutil.rmtree("bought", ignore_errors=True)
+    os.mkdir("bought")
+    for end in (".json", ".secret"):
+        shutil.copy(f"sold.{owner}{end}", f"bought/sold.{owner}{end}")
+    offer, proof = statements.read(f"sold.{owner}.json")[0], statements.read("sold.proof.json")[0]
+    task = statements.read("sold.json")[0]
+    wrong = {"task": task, "commitment": offer, "proof": proof, "secret": "11" * 32, "value": sha(b"dgx-beacon", "11" * 32, proof)}
+    market.write("wrong.json", sealed("beacon", wrong, [("proof", proof), ("commitment", offer)], "mal.pem"))
+    check("not the one that was committed to" in market.append("wrong.json", code=65), "a wrong secret")
+    check(market.balances() == now, "what is refused changes no balance")
+    market.do("dgx-verify", "beacon", f"bought/sold.{owner}.json", "--reveal", "sold.proof.json", "--task", "sold.json", "--ledger", "L.jsonl", "--key", "mal.pem", "-o", "robbed.json")
+    market.append("robbed.json")
+    check(market.status("secrets", "sold.json")["secret"] == "given away", "the secret was given away")
+    check("already revealed" in reveal(market, "sold", owner, "vic", "again.json", code=76), "a second time")
+    return auditors
+
+
+def show(market, auditors):
+    """Secrets and audits are shown."""
+    market.until("audits are shown", lambda: all(market.state(f"{name}.json") == "reveal" for name in NAMES))
+    told = respond(market, "found", auditors["found"], "found.audit.json", code=3)
+    check("the verifier's secret" in told["waits_for"], f"the auditor waits for the secret: {told}")
+    for name in ("found", "lazy"):
+        check("revealed the secret" in respond(market, name, market.drawn[name], f"{name}.verdict.json")["done"], f"{name}: the verifier reveals the secret")
+    check(market.status("secrets", "found.json")["secret"] == "revealed", "the secret is revealed")
+    respond(market, "sold", auditors["sold"], "sold.audit.json", code=1)
+    market.append("found.vic.audit.json", f"lazy.{auditors['lazy']}.audit.json")
+    check("already revealed" in reveal(market, "found", market.drawn["found"], market.drawn["found"], "twice.json", code=76), "the owner's, twice")
+    told = respond(market, "found", auditors["found"], "found.audit.json", code=1)
+    check("waits_for" not in told, f"the auditor owes no game: {told}")
+
+
+def recomputed(market):
+    """Checks the forced row of each verdict against the ledger's files."""
+    for name in NAMES:
+        row, denied = forced_row(name), statements.read(f"{name}.audit.json" if name != "lazy" else "form.json")[2]["denied"]
+        segment = json.loads(pathlib.Path(f"{name}.verdict.rows.jsonl").read_text().splitlines()[row])["index"]
+        check(denied == [segment], f"{name}: segment {segment} is denied: {denied}")
+        check(market.status("secrets", f"{name}.json")["forced"] == segment, f"{name}: status says so")
+    true = [row["witness"] for row in json.loads(pathlib.Path("shard.json").read_text().splitlines()[0])["rows"]]
+    stated, row = witnesses("found.verdict.json"), forced_row("found")
+    check(stated[row] == sha(b"dgx-false-witness", true[row]) and stated[:row] + stated[row + 1:] == true[:row] + true[row + 1:], "one witness is the false one")
+    market.do("dgx-settle", "extract", "L.jsonl", "--secret", "found.json", "-o", "found.secret.json")
+    check(statements.read("found.secret.json")[2]["secret"] == pathlib.Path(f"found.{market.drawn['found']}.secret").read_text().strip(), "the secret is in the ledger")
+
+
+def end(market, auditors):
+    for name in NAMES:
+        market.do("dgx-settle", "make", "delivery", f"{name}.json", "--about", f"{name}.proof.json", "--key", "submitter.pem", "-o", f"{name}.delivery.json")
+        market.append(f"{name}.delivery.json")
+    before = market.balances()
+    market.until("all is settled", lambda: all(market.state(f"{name}.json") == "settled" for name in NAMES))
+    reasons = {name: market.status("tasks", f"{name}.json")["reason"] for name in NAMES}
+    check(reasons == {"found": "accepted", "lazy": "accepted", "sold": "unverified"}, f"how they end: {reasons}")
+    estimate = statements.read("found.json")[2]["estimate"]
+    fee, audit_fee = estimate["fee"], min(estimate["fee"], estimate["tax"])
+    check(estimate["tax"] - audit_fee >= POLICY["jackpot"], f"the tax pays for the jackpot: {estimate}")
+    owed = dict.fromkeys(["vic", "mal", *BONDS], 0)
+    owed[market.drawn["found"]] += fee
+    owed[auditors["found"]] += audit_fee + POLICY["jackpot"] // 2
+    owed["vic"] += POLICY["jackpot"] // 2
+    owed[market.drawn["lazy"]] += fee
+    owed[auditors["lazy"]] -= BONDS[auditors["lazy"]]
+    owed[market.drawn["sold"]] -= BONDS[market.drawn["sold"]]
+    owed["mal"] += BONDS[market.drawn["sold"]] // 2
+    owed[auditors["sold"]] += audit_fee
+    after = market.balances()
+    for name, amount in owed.items():
+        check(after[name] == 9000000 + amount, f"{name} has {after[name]}, not {9000000 + amount}")
+    check(sum(after.values()) == sum(before.values()) and after["escrow"] == after["bonds"] == 0, "nothing is lost or stays locked")
+    check(market.do("dgx-settle", "check", "L.jsonl", "--rounds", "--json")["sound"], "the ledger is sound")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--bin", required=True)
+    parser.add_argument("--plugins")
+    parser.add_argument("--models")
+    options = parser.parse_args()
+    programs = os.path.abspath(options.bin)
+    with tempfile.TemporaryDirectory(prefix="dgx-forced-") as folder:
+        os.chdir(folder)
+        market = audits.Market(programs)
+        audits.begin(market, NAMES)
+        market.drawn = verdicts(market)
+        auditors = recheck(market)
+        show(market, auditors)
+        by_hand(market)
+        recomputed(market)
+        end(market, auditors)
+        os.chdir("/")
+    sys.exit(1 if audits.failures else 0)
+
+
+if __name__ == "__main__":
+    main()
