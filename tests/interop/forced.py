@@ -146,6 +146,45 @@ def recomputed(market):
     check(stated[row] == sha(b"dgx-false-witness", true[row]) and stated[:row] + stated[row + 1:] == true[:row] + true[row + 1:], "one witness is the false one")
     market.do("dgx-settle", "extract", "L.jsonl", "--secret", "found.json", "-o", "found.secret.json")
     check(statements.read("found.secret.json")[2]["secret"] == pathlib.Path(f"found.{market.drawn['found']}.secret").read_text().strip(), "the secret is in the ledger")
+    return json.loads(pathlib.Path("found.verdict.rows.jsonl").read_text().splitlines()[row])["index"], true
+
+
+def transcript(names, lines, output):
+    """A transcript of statements in files, and of lines."""
+    texts = [pathlib.Path(name).read_text().splitlines()[0] for name in names]
+    pathlib.Path(output).write_text("".join(text.strip() + "\n" for text in [*texts, *lines]))
+
+
+def challenge(market, segment, true):
+    """Games about the forced row, of transcripts alone: its signer wins by the rule, and one who stated the true witness would lose."""
+    owner = market.drawn["found"]
+    means = ("--from", "found.opened", "--data", "data.h5")
+    call = ("dgx-bisect", "open", "found.json", "found.proof.json", "--round", "found.round.json", "--segment", str(segment), *means, "--key", "vic.pem", "-q")
+    check("--secret is required" in market.do(*call, "--against", "found.verdict.json", "-o", "none.jsonl", code=2), "a challenge without the secret")
+    secret = ("--secret", "found.secret.json")
+    check("a replay confirms the verdict" in market.do(*call, *secret, "--against", "found.verdict.json", "-o", "none.jsonl", code=3), "the verdict is what it must be")
+    body = statements.read("found.verdict.json")[2]
+    del body["signer"]
+    body["witnesses"] = base64.b64encode(bytes.fromhex("".join(true))).decode()
+    body["rows"]["root"] = hashlib.sha256(b"rows that nobody has").hexdigest()
+    market.write("true.json", sealed("verdict", body, [("proof", body["proof"]), ("rows", body["rows"]["root"])], f"{owner}.pem"))
+    market.do(*call, *secret, "--against", "true.json", "-o", "true.jsonl")
+    move = ("dgx-bisect", "move", "found.json", "true.jsonl", *means, "--key", f"{owner}.pem", "-q")
+    check("witness" in market.do(*move, code=3), "its signer is warned that the true witness would lose")
+    market.do(*move, "--force", quiet=True)
+    market.do("dgx-referee", "true.jsonl", "--key", "operator.pem", "-o", "true.ruling.json", "-q", code=1)
+    said = statements.read_text(pathlib.Path("true.jsonl").read_text().splitlines()[5])[2]
+    del said["signer"]
+    verdict, row = statements.read("found.verdict.json")[0], forced_row("found")
+    said["verdict"], said["row"]["row"]["witness"] = verdict, witnesses("found.verdict.json")[row]
+    files = ("found.json", "found.proof.json", "found.verdict.json", "found.round.json", "found.secret.json")
+    challenged = sealed("challenge", said, [("statement", verdict), ("start", said["start"]["digest"])], "vic.pem")
+    transcript(files, [challenged], "honest.jsonl")
+    market.do("dgx-bisect", "move", "found.json", "honest.jsonl", *means, "--key", f"{owner}.pem", "-q")
+    market.do("dgx-referee", "honest.jsonl", "--key", "operator.pem", "-o", "honest.ruling.json", "-q", code=3)
+    # Without the secret nobody can judge.
+    transcript(files[:-1], [challenged], "bare.jsonl")
+    check("the verifier's secret is missing" in market.do("dgx-referee", "bare.jsonl", "--key", "operator.pem", "-o", "bare.json", "-q", code=65), "a transcript without the secret")
 
 
 def end(market, auditors):
@@ -190,7 +229,7 @@ def main():
         auditors = recheck(market)
         show(market, auditors)
         by_hand(market)
-        recomputed(market)
+        challenge(market, *recomputed(market))
         end(market, auditors)
         os.chdir("/")
     sys.exit(1 if audits.failures else 0)
