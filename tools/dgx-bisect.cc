@@ -117,6 +117,7 @@ struct Open {
                    "the beacon or round of that verdict, if its draw is the policy's");
     command.option("--secret", "BEACON.json", options.secret,
                    "the secret that its verifier has revealed, where the market forces errors");
+    command.option("--offer", "COMMIT.json", options.offer, "the offer that committed to that secret");
     command.option("--chunk", "ENTRY", options.chunk,
                    "demand a piece of this entry of the committed state named by --segment");
     command.option("--part", "N", options.part, "the number of the MiB of ENTRY to demand");
@@ -133,6 +134,7 @@ struct Open {
     command.option("--program", "FILE", options.program, "the step program, if it is not next to the task");
     command.isa(options.isa);
     command.only_with({"--beacon", "--secret"}, {"--against"});
+    command.only_with({"--offer"}, {"--secret"});
     command.only_with({"--part"}, {"--chunk"});
     command.not_with({"--data", "--notes", "--isa"}, {"--verdict", "--chunk", "--initial", "--final"});
     command.about("A challenge that a replay does not bear out is refused; --force makes it anyway.");

@@ -15,6 +15,7 @@ complete -c dgx-bisect -n '__fish_seen_subcommand_from open' -l verdict -r -F -d
 complete -c dgx-bisect -n '__fish_seen_subcommand_from open' -l against -r -F -d 'challenge a verdict that has its rows next to it'
 complete -c dgx-bisect -n '__fish_seen_subcommand_from open' -l beacon -l round -r -F -d 'the beacon or round of that verdict, if its draw is the policy'\''s'
 complete -c dgx-bisect -n '__fish_seen_subcommand_from open' -l secret -r -F -d 'the secret that its verifier has revealed, where the market forces errors'
+complete -c dgx-bisect -n '__fish_seen_subcommand_from open' -l offer -r -F -d 'the offer that committed to that secret'
 complete -c dgx-bisect -n '__fish_seen_subcommand_from open' -l chunk -x -d 'demand a piece of this entry of the committed state named by --segment'
 complete -c dgx-bisect -n '__fish_seen_subcommand_from open' -l part -x -d 'the number of the MiB of ENTRY to demand'
 complete -c dgx-bisect -n '__fish_seen_subcommand_from open' -l initial -d 'challenge the proof'\''s first state'

@@ -95,16 +95,31 @@ Status check_row(const Dispute& dispute) {
                                segments_in(dispute)[challenge.segment].length()));
 }
 
-/// Checks that the secret is there exactly if it says what the witness must be.
+/// Checks that the secret is the one to which the verdict's signer has committed. So nobody else can say what
+/// their witnesses had to be.
+Status check_committed(const Dispute& dispute) {
+  const Signed<manifest::BeaconCommitment>& offer = *dispute.offer;
+  const manifest::Beacon& secret = dispute.secret->body;
+  if (offer.key_id != dispute.verdict->key_id)
+    return malformed("offer: is not signed by whoever gave the verdict");
+  if (offer.body.task != dispute.task.id) return malformed("offer: belongs to another task");
+  if (secret.task != dispute.task.id || secret.proof != dispute.proof.id)
+    return malformed("secret: belongs to another proof");
+  if (secret.commitment == offer.id && manifest::beacon_commitment(secret.secret) == offer.body.commitment)
+    return {};
+  return malformed("secret: is not the one of the offer");
+}
+
+/// Checks that secret and offer are there exactly if they say what the witness must be.
 Status check_secret_of(const Dispute& dispute, bool draws) {
   const bool needed = draws && may_be_forced(dispute.task.body, dispute.verdict->body);
   if (needed != dispute.secret.has_value())
     return malformed(needed ? "the verifier's secret is missing" : "has a secret that is not needed");
+  if (needed != dispute.offer.has_value())
+    return malformed(needed ? "the verifier's offer is missing" : "has an offer that is not needed");
   if (!needed) return {};
   if (!dispute.beacon->is_round) return malformed("beacon: this market draws by rounds");
-  const manifest::Beacon& secret = dispute.secret->body;
-  if (secret.task == dispute.task.id && secret.proof == dispute.proof.id) return {};
-  return malformed("secret: belongs to another proof");
+  return check_committed(dispute);
 }
 
 Status check_verdict_of(const Dispute& dispute) {

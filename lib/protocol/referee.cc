@@ -19,6 +19,7 @@ struct Parts {
   std::optional<Signed<manifest::Proof>> proof;
   std::optional<Signed<manifest::Verdict>> verdict;
   std::optional<DrawSource> beacon;
+  std::optional<Signed<manifest::BeaconCommitment>> offer;
   std::optional<Signed<manifest::Beacon>> secret;
   std::optional<Signed<manifest::Challenge>> challenge;
   std::vector<std::pair<std::size_t, Signed<manifest::Move>>> moves;  // with their line numbers
@@ -36,10 +37,10 @@ Status place(std::optional<Signed<T>>& where, Signed<Body> statement, bool in_or
   return {};
 }
 
-/// Takes the beacon or round that the verdict names, and after a round the verifier's secret.
+/// Takes the beacon or round that the verdict names, and after the verifier's offer their secret.
 Status place_source(Parts& parts, const Signed<Body>& statement) {
   if (parts.beacon && parts.beacon->is_round && kind_of(statement.body) == manifest::Kind::kBeacon)
-    return place(parts.secret, statement, !parts.challenge);
+    return place(parts.secret, statement, parts.offer && !parts.challenge);
   if (parts.beacon || !parts.verdict || parts.challenge)
     return malformed(fmt::format("has {} where none belongs",
                                  manifest::with_article(manifest::name_of(kind_of(statement.body)))));
@@ -70,6 +71,10 @@ Status take(Parts& parts, const std::optional<Digest>& operator_key, std::size_t
     case manifest::Kind::kProof: return place(parts.proof, std::move(statement), parts.task && !challenged);
     case manifest::Kind::kVerdict:
       return place(parts.verdict, std::move(statement), parts.proof && !challenged);
+    case manifest::Kind::kBeaconCommitment: {
+      const bool drawn = parts.beacon && parts.beacon->is_round;
+      return place(parts.offer, std::move(statement), drawn && !challenged);
+    }
     case manifest::Kind::kBeacon:
     case manifest::Kind::kRound: return place_source(parts, statement);
     case manifest::Kind::kChallenge:
@@ -140,9 +145,9 @@ Result<Transcript> play_transcript(std::string_view text, const std::optional<Di
     text.remove_prefix(end + 1);
   }
   if (!parts.challenge) return malformed("has no challenge: task, proof and challenge come first");
-  DGX_TRY(Game game,
-          Game::open({*std::move(parts.task), *std::move(parts.proof), std::move(parts.verdict),
-                      std::move(parts.beacon), *std::move(parts.challenge), std::move(parts.secret)}));
+  DGX_TRY(Game game, Game::open({*std::move(parts.task), *std::move(parts.proof), std::move(parts.verdict),
+                                 std::move(parts.beacon), *std::move(parts.challenge),
+                                 std::move(parts.secret), std::move(parts.offer)}));
   DGX_CHECK(play(game, parts, operator_key.has_value()));
   Transcript out{std::move(game), std::move(lines), {}, std::move(parts.logged_ms)};
   for (auto& [line, move] : parts.moves) out.moves.push_back(std::move(move));

@@ -81,8 +81,10 @@ Status apply(MarketState& market, const Entry& entry, const manifest::Challenge&
   }
   const bool draws = challenge.about == manifest::About::kWitness || challenge.about == manifest::About::kRow;
   if (draws && dispute.verdict && dispute.verdict->body.beacon) dispute.beacon = source_of(*record);
-  if (draws && dispute.verdict && may_be_forced(record->task.body, dispute.verdict->body) && record->secret)
+  if (draws && dispute.verdict && may_be_forced(record->task.body, dispute.verdict->body) && record->secret) {
     dispute.secret = record->secret->statement;
+    dispute.offer = record->offers.at(dispute.secret->body.commitment).statement;
+  }
   DGX_TRY(Game game, Game::open(std::move(dispute)));
   const std::int64_t deadline = move_deadline(market, game, 0, entry.now);
   record->games.push_back({std::move(game), terms.bond, terms.counted, entry.now, deadline, 0, std::nullopt});

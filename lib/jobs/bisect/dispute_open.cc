@@ -35,6 +35,7 @@ struct OpenVerdict {
   std::string beacon_envelope;
   bool hidden = false;  ///< its signer withholds the rows
   std::optional<Signed<manifest::Beacon>> secret = {};
+  std::optional<Signed<manifest::BeaconCommitment>> offer = {};  ///< with `secret`
 };
 
 /// This side's replay of the segment that was checked last, kept for the moves.
@@ -206,18 +207,36 @@ Result<std::vector<VerdictRow>> stated_rows(const Inputs& in, const OpenVerdict&
   return out;
 }
 
-/// Reads the secret that says which of the verdict's witnesses had to be false; nullopt where none is forced.
-Result<std::optional<Signed<manifest::Beacon>>> read_secret_of(const Inputs& in, const OpenVerdict& against) {
+/// Checks that the secret is the one to which the verdict's signer has committed: with another the challenge
+/// is void, and its bond may be lost by what it says.
+Status check_committed(const Inputs& in, const Digest& verifier, const Signed<manifest::Beacon>& secret,
+                       const Signed<manifest::BeaconCommitment>& offer) {
+  if (secret.body.proof != in.proof.proof.id || secret.body.task != in.files.task.id)
+    return malformed(*in.options.secret + ": belongs to another proof");
+  if (offer.key_id != verifier || offer.body.task != in.files.task.id)
+    return malformed(*in.options.offer + ": is not the offer of whoever gave the verdict");
+  const bool same = secret.body.commitment == offer.id &&
+                    manifest::beacon_commitment(secret.body.secret) == offer.body.commitment;
+  return same ? Status{} : malformed(*in.options.secret + ": is not the secret of the offer");
+}
+
+/// Reads the secret that says which of the verdict's witnesses had to be false, and the offer that committed
+/// to it; neither where none is forced.
+Status read_secret_of(const Inputs& in, OpenVerdict& against) {
   const auto& path = in.options.secret;
   const bool forced = protocol::may_be_forced(in.files.body(), against.verdict.body) && against.beacon;
-  if (!path && !forced) return std::optional<Signed<manifest::Beacon>>();
+  if (!path && !forced) return {};
   if (!forced) return usage_error("--secret has no effect: no error was forced in this verdict");
   if (!path)
     return usage_error("--secret is required: this market forces errors",
                        "dgx-settle extract --secret takes it out of the ledger");
-  DGX_TRY(const auto secret, manifest::read_statement<manifest::Beacon>(*path));
-  if (secret.body.proof == in.proof.proof.id) return std::optional(secret);
-  return malformed(*path + ": belongs to another proof");
+  if (!in.options.offer)
+    return usage_error(
+        "--offer is required with --secret: the offer that committed to it",
+        "the first line of dgx-settle extract --statement, with the commitment that the secret names");
+  DGX_TRY(against.secret, manifest::read_statement<manifest::Beacon>(*path));
+  DGX_TRY(against.offer, manifest::read_statement<manifest::BeaconCommitment>(*in.options.offer));
+  return check_committed(in, against.verdict.key_id, *against.secret, *against.offer);
 }
 
 /// The witness that a row of the verdict must have for the state inside its segment.
@@ -253,7 +272,7 @@ Result<OpenVerdict> read_verdict(const Inputs& in) {
     out.beacon_envelope = statement.envelope;
     if (body.beacon != out.beacon->id) return malformed(*options.beacon + ": is not the verdict's beacon");
   }
-  DGX_TRY(out.secret, read_secret_of(in, out));
+  DGX_CHECK(read_secret_of(in, out));
   if (out.hidden && !body.first_disagreement) {
     DGX_TRY(out.rows, stated_rows(in, out));
   }
@@ -385,7 +404,7 @@ Result<OpenDisputeResult> open_dispute(const OpenDisputeOptions& options, const 
     if (against->beacon && (about == About::kWitness || about == About::kRow))
       text += against->beacon_envelope + "\n";
     if (against->secret && (about == About::kWitness || about == About::kRow))
-      text += against->secret->envelope + "\n";
+      text += against->offer->envelope + "\n" + against->secret->envelope + "\n";
   }
   text += challenge.envelope + "\n";
   DGX_TRY(const protocol::Transcript transcript, protocol::play_transcript(text));

@@ -51,8 +51,10 @@ Result<protocol::Dispute> dispute_of(const Evidence& evidence, const Signed<mani
       if (one.body.proof == proof->id) secret = one;
     }
   }
-  return protocol::Dispute{evidence.task,     *std::move(proof), std::move(verdict),
-                           std::move(beacon), challenge,         std::move(secret)};
+  std::optional<Signed<manifest::BeaconCommitment>> offer;
+  if (secret) offer = find<manifest::BeaconCommitment>(evidence, secret->body.commitment);
+  return protocol::Dispute{evidence.task, *std::move(proof), std::move(verdict), std::move(beacon),
+                           challenge,     std::move(secret), std::move(offer)};
 }
 
 /// The game of a challenge: the ledger's at its time or, if it is not logged, that of the files.

@@ -91,6 +91,7 @@ Result<ExtractedGame> extract_game(const LedgerFile& file, const std::string& na
     DGX_TRY(const auto source, view.log.statement(*view.log.find(dispute.beacon->id)));
     DGX_CHECK(text.add(source));
   }
+  if (dispute.offer) DGX_CHECK(text.add(*dispute.offer));
   if (dispute.secret) DGX_CHECK(text.add(*dispute.secret));
   DGX_CHECK(text.add(dispute.challenge));
   DGX_TRY(const auto moves, moves_of(view.log, *game));

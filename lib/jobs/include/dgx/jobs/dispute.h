@@ -28,6 +28,7 @@ struct OpenDisputeOptions {
   std::optional<std::string> against;  ///< the verdict challenged instead of the proof
   std::optional<std::string> beacon;   ///< the beacon of the verdict challenged
   std::optional<std::string> secret = {};  ///< its verifier's secret, where the market forces errors
+  std::optional<std::string> offer = {};   ///< the offer that committed to the secret; needed with it
   std::optional<std::string> chunk;        ///< demand a piece of this entry of committed state `segment`
   std::int64_t part = 0;                   ///< the piece: which MiB of the entry
   bool initial = false;                    ///< challenge the first committed state

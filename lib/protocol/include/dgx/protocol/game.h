@@ -34,9 +34,11 @@ struct Dispute {
   std::optional<manifest::Signed<manifest::Verdict>> verdict;
   std::optional<DrawSource> beacon;  ///< the beacon or round that the verdict names
   manifest::Signed<manifest::Challenge> challenge;
-  /// The secret that says which witness of the verdict had to be false, for a challenge of one: exactly if
-  /// may_be_forced(). That it is the one of the verifier's offer only a ledger can tell.
+  /// The secret that says which witness of the verdict had to be false, for a challenge of one, and the offer
+  /// with which the verdict's signer had committed to it: both exactly if may_be_forced(). That it is the
+  /// offer that was logged only a ledger can tell.
   std::optional<manifest::Signed<manifest::Beacon>> secret = {};
+  std::optional<manifest::Signed<manifest::BeaconCommitment>> offer = {};
 
   [[nodiscard]] const Digest& defender() const { return verdict ? verdict->key_id : proof.key_id; }
   [[nodiscard]] const Digest& challenger() const { return challenge.key_id; }
