@@ -159,20 +159,26 @@ bool is_borne_out(const Stakes& stakes, const RecheckStake& one) {
   return proof_fell(stakes) || refuting_auditor(stakes) != nullptr;
 }
 
-/// True if an auditor has confirmed a witness that was forced to be false, and loses the bond.
-bool is_unseen(const RecheckStake& one) { return one.drawn && one.confirmed_forced; }
+/// True if an auditor has confirmed a witness that was forced to be false, and loses the bond. Not if the
+/// verdict fell: its verifier may have lost about another row on purpose, before the auditor could win about
+/// one that was not misstated.
+bool is_unseen(const Stakes& stakes, const RecheckStake& one) {
+  return one.drawn && one.confirmed_forced && !verdict_fell(stakes);
+}
 
 /// True if the bond of an audit that did not fall goes back.
 bool keeps_bond(const Stakes& stakes, const RecheckStake& one) {
-  return one.shown && !is_unseen(one) && is_borne_out(stakes, one);
+  return one.shown && !is_unseen(stakes, one) && is_borne_out(stakes, one);
 }
 
 /// True if an audit, whose bond is not lost, is worth a fee: nothing that it confirms fell, and of what it
-/// denies something did, or had to be denied; or it refutes, and nobody had said so before.
+/// denies something did, or had to be denied; or it refutes, and nobody had said so before. Who commits once
+/// the secret was given away can see what to deny, and has a fee for what fell alone.
 bool is_worth_fee(const Stakes& stakes, const RecheckStake& one) {
   if (one.refutes) return one.is_early;
+  if (one.overlooked) return false;
   const bool unknown = stakes.secret == SecretFate::kWithheld;
-  return !one.overlooked && (!one.denies_more || one.found || unknown);
+  return one.found || (!one.after_secret && (!one.denies_more || unknown));
 }
 
 /// True if the auditor's fee is paid for this audit, whose bond goes back.
@@ -198,15 +204,16 @@ void split(Purse& purse, const Task& task, const Stakes& stakes, LostBond& lost)
   purse.give("jackpot", part_of(lost.left(), task.policy.split_jackpot_ppm));
 }
 
-/// The verifier's bond: split between finders and jackpot if the verdict fell; between the jackpot and
-/// whoever revealed the secret before its time; to the jackpot if the verifier was silent, else back.
+/// The verifier's bond: split between finders and jackpot if the verdict fell, or somebody revealed the
+/// secret before its time, who is the first finder in both cases; to the jackpot if the verifier was silent,
+/// else back.
 void end_verifier(Purse& purse, const Stakes& stakes, bool silent) {
   const std::int64_t bond = stakes.verifier_bond;
-  if (verdict_fell(stakes)) {
-    share(purse, bond / 2, finders_of(stakes, Challenged::kVerdict));
-    purse.give("jackpot", bond - bond / 2);
-  } else if (stakes.secret == SecretFate::kGivenAway) {
-    purse.give(stakes.revealed_by, bond / 2);
+  const bool given_away = stakes.secret == SecretFate::kGivenAway;
+  if (verdict_fell(stakes) || given_away) {
+    std::vector<std::string> finders = finders_of(stakes, Challenged::kVerdict);
+    if (given_away) put_first(finders, stakes.revealed_by);
+    share(purse, bond / 2, finders);
     purse.give("jackpot", bond - bond / 2);
   } else {
     const bool lost = silent || stakes.secret == SecretFate::kWithheld;
@@ -317,15 +324,13 @@ std::int64_t jackpot_of(const Task& task, const manifest::Estimate& earned, std:
   const manifest::Policy& policy = task.policy;
   const Wide rate = policy.forced_error_ppm;
   const Bonds bonds = bonds_of(task);
-  const Wide audits = policy.audit_ppm == 0 ? 0 : Wide{policy.audit_ppm} * audit_fee(earned, policy);
+  const Wide fee = policy.audit_ppm == 0 ? 0 : audit_fee(earned, policy);
   // The tax, less what audits take of it, pays for all jackpots that one task has on average.
-  const Wide taxed = (Wide{earned.tax} * kMillion - audits) / rate;
-  // Silence, in the hope that the next one drawn is forced, costs a bond.
-  const Wide staked = Wide{bonds.verifier} * kMillion / rate;
-  // A guess is right with rate / replayed.
-  const Wide guessed = std::min(bonds.verifier, bonds.challenger) * (Wide{replayed} * kMillion - rate) / rate;
-  const Wide least = std::min({taxed, staked, guessed});
-  return static_cast<std::int64_t>(std::min(least, Wide{std::min(policy.jackpot, pool / 3)}));
+  const Wide taxed = (Wide{earned.tax} * kMillion - Wide{policy.audit_ppm} * fee) / rate;
+  // A guess is right with rate / replayed, and then an auditor's has the fee, too.
+  const Wide bond = std::min(bonds.verifier, bonds.challenger);
+  const Wide guessed = std::max(bond * (Wide{replayed} * kMillion - rate) / rate - fee, Wide{0});
+  return static_cast<std::int64_t>(std::min({taxed, guessed, Wide{policy.jackpot}, Wide{pool / 3}}));
 }
 
 Bonds bonds_of(const Task& task) {

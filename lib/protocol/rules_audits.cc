@@ -71,7 +71,8 @@ Status commit_to_audit(MarketState& market, TaskRecord& record, const Entry& ent
   DGX_CHECK(check_state(record, entry.now, {TaskState::kRecheck}));
   if (recheck_of(record, entry.signer()) != nullptr)
     return not_allowed("its signer has committed to an audit of this verdict already");
-  Recheck out{entry.signer(), hidden.commitment, 0, record.games.size(), std::nullopt, 0};
+  Recheck out{entry.signer(),           hidden.commitment, 0, record.games.size(), std::nullopt, 0,
+              record.secret.has_value()};
   if (!is_auditor(record, entry.signer())) {
     const auto volunteers = std::count_if(record.rechecks.begin(), record.rechecks.end(),
                                           [&](const Recheck& one) { return !is_auditor(record, one.who); });

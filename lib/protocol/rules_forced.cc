@@ -22,9 +22,9 @@ Status check_secret(const TaskRecord& record, const manifest::Beacon& beacon) {
 
 }  // namespace
 
-/// Whoever has the secret before it is due can take half of its owner's bond with it. So nobody can sell it
-/// without fear of the buyer; nor does its owner gain by that half, since a verdict that falls, or is refuted
-/// by the auditor, costs the whole bond in any case.
+/// Whoever has the secret before it is due can take a quarter of its owner's bond with it, whatever becomes
+/// of the verdict. So nobody can sell it without fear of the buyer; nor does its owner gain by that quarter,
+/// which an accomplice who makes the verdict fall would have, too.
 Status reveal_secret(MarketState& market, TaskRecord& record, const Entry& entry,
                      const manifest::Beacon& beacon) {
   if (!forces_errors(record.task.body.policy))
@@ -44,8 +44,12 @@ Status reveal_secret(MarketState& market, TaskRecord& record, const Entry& entry
   return {};
 }
 
+/// The round that draws the verifiers also decides whose error is forced. So there is no jackpot for the
+/// verdict of one who was asked after others were silent: a coalition of those drawn would choose whose turn
+/// it is.
 void promise_jackpot(MarketState& market, TaskRecord& record) {
   if (record.jackpot > 0 || !record.secret || record.secret->early) return;
+  if (record.round->drawn.front().drawn.verifier != record.verdict->key_id) return;
   const bool claimed = std::any_of(record.rechecks.begin(), record.rechecks.end(),
                                    [&](const Recheck& one) { return claims_jackpot(record, one); });
   if (!claimed) return;

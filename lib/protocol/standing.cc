@@ -98,6 +98,7 @@ RecheckStake stake_of(const TaskRecord& record, const std::vector<std::optional<
   out.denies_more = out.denies;
   out.claims = claims_jackpot(record, recheck);
   out.is_early = is_early(record, ends, recheck);
+  out.after_secret = recheck.after_secret;
   if (!out.shown) return out;
   const std::vector<std::int64_t>& denied = recheck.audit->body.denied;
   const auto denies = [&](std::int64_t index) {

@@ -2,7 +2,7 @@
 
 Every acceptance is forced and audited. Trainers, provers, verifiers, auditors and the operator are the programs; only a lazy auditor is not, who confirms unseen. The forced row
 is recomputed from the ledger's files by Python's standard library, as dgx-protocol(7), FORCED ERRORS, describes it, and its witness compared with the true one. An error is
-found, and its finders share the jackpot; a lazy auditor loses the bond by statements alone; a secret that was given away costs its owner the bond, half of which the buyer has.
+found, and its finders share the jackpot; a lazy auditor loses the bond by statements alone; a secret that was given away costs its owner the bond, a quarter of which the buyer has.
 """
 
 import argparse
@@ -161,7 +161,7 @@ def challenge(market, segment, true):
     means = ("--from", "found.opened", "--data", "data.h5")
     call = ("dgx-bisect", "open", "found.json", "found.proof.json", "--round", "found.round.json", "--segment", str(segment), *means, "--key", "vic.pem", "-q")
     check("--secret is required" in market.do(*call, "--against", "found.verdict.json", "-o", "none.jsonl", code=2), "a challenge without the secret")
-    secret = ("--secret", "found.secret.json")
+    secret = ("--secret", "found.secret.json", "--offer", f"found.{owner}.json")
     check("a replay confirms the verdict" in market.do(*call, *secret, "--against", "found.verdict.json", "-o", "none.jsonl", code=3), "the verdict is what it must be")
     body = statements.read("found.verdict.json")[2]
     del body["signer"]
@@ -173,17 +173,17 @@ def challenge(market, segment, true):
     check("witness" in market.do(*move, code=3), "its signer is warned that the true witness would lose")
     market.do(*move, "--force", quiet=True)
     market.do("dgx-referee", "true.jsonl", "--key", "operator.pem", "-o", "true.ruling.json", "-q", code=1)
-    said = statements.read_text(pathlib.Path("true.jsonl").read_text().splitlines()[5])[2]
+    said = statements.read_text(pathlib.Path("true.jsonl").read_text().splitlines()[6])[2]
     del said["signer"]
     verdict, row = statements.read("found.verdict.json")[0], forced_row("found")
     said["verdict"], said["row"]["row"]["witness"] = verdict, witnesses("found.verdict.json")[row]
-    files = ("found.json", "found.proof.json", "found.verdict.json", "found.round.json", "found.secret.json")
+    files = ("found.json", "found.proof.json", "found.verdict.json", "found.round.json", f"found.{owner}.json", "found.secret.json")
     challenged = sealed("challenge", said, [("statement", verdict), ("start", said["start"]["digest"])], "vic.pem")
     transcript(files, [challenged], "honest.jsonl")
     market.do("dgx-bisect", "move", "found.json", "honest.jsonl", *means, "--key", f"{owner}.pem", "-q")
     market.do("dgx-referee", "honest.jsonl", "--key", "operator.pem", "-o", "honest.ruling.json", "-q", code=3)
     # Without the secret nobody can judge.
-    transcript(files[:-1], [challenged], "bare.jsonl")
+    transcript(files[:-2], [challenged], "bare.jsonl")
     check("the verifier's secret is missing" in market.do("dgx-referee", "bare.jsonl", "--key", "operator.pem", "-o", "bare.json", "-q", code=65), "a transcript without the secret")
 
 
@@ -205,7 +205,7 @@ def end(market, auditors):
     owed[market.drawn["lazy"]] += fee
     owed[auditors["lazy"]] -= BONDS[auditors["lazy"]]
     owed[market.drawn["sold"]] -= BONDS[market.drawn["sold"]]
-    owed["mal"] += BONDS[market.drawn["sold"]] // 2
+    owed["mal"] += BONDS[market.drawn["sold"]] // 2 // 2
     owed[auditors["sold"]] += audit_fee
     after = market.balances()
     for name, amount in owed.items():

@@ -53,7 +53,7 @@ def is_wrong(case, one):
     if one["refutes"] and not one["drawn"] and not fallen(case, "proof") and not refuter(case):
         return True
     unknown = case["secret"] == "withheld"
-    if one["drawn"] and one["confirmed_forced"]:
+    if one["drawn"] and one["confirmed_forced"] and not verdict_fell:
         return True
     return not one["shown"] or bool(one["denies_more"] and not verdict_fell and not unknown)
 
@@ -61,7 +61,7 @@ def is_wrong(case, one):
 def earns_fee(case, one):
     """Whether somebody who owed an audit is the auditor who has the fee."""
     unknown = case["secret"] == "withheld"
-    earned = one["early"] if one["refutes"] else not one["overlooked"] and (one["found"] or unknown or not one["denies_more"])
+    earned = one["early"] if one["refutes"] else not one["overlooked"] and (one["found"] or not one["after_secret"] and (unknown or not one["denies_more"]))
     return one["drawn"] and earned and not is_wrong(case, one) and not fallen(case, "audit of " + one["who"])
 
 
@@ -135,10 +135,10 @@ def settle(policy, estimate, case):
             else:
                 paid += [("jackpot", rest)]
         # The verifier's bond.
-        if verdict_fell:
-            paid += shares(verifier_bond // 2, ordered(case, "verdict", fallen(case, "verdict"))) + [("jackpot", verifier_bond - verifier_bond // 2)]
-        elif case["secret"] == "given away":
-            paid += [("robber", verifier_bond // 2), ("jackpot", verifier_bond - verifier_bond // 2)]
+        if verdict_fell or case["secret"] == "given away":
+            robber = ["robber"] if case["secret"] == "given away" else []
+            finders = list(dict.fromkeys(robber + ordered(case, "verdict", fallen(case, "verdict"))))
+            paid += shares(verifier_bond // 2, finders) + [("jackpot", verifier_bond - verifier_bond // 2)]
         else:
             missed = case["proved"] and not verdict or not kept
             if reason == "no-proof" and case["drawn"]:
@@ -171,11 +171,12 @@ def case(name, reason, proved=True, drawn=True, verdict=None, games=(), fee=None
             "audit_fee": ESTIMATE["fee"] if any(one["drawn"] for one in rechecks) else 0, "audit_fee_of_task": of_task}
 
 
-def recheck(who, shown=True, refutes=False, denies=False, early=True, found=False, overlooked=False, claims=False, confirms=False):
-    """`found`: a game was won about what it denies; `overlooked`: about what it confirms; `claims`: it denies just the forced witness; `confirms`: it does not."""
+def recheck(who, shown=True, refutes=False, denies=False, early=True, found=False, overlooked=False, claims=False, confirms=False, after=False):
+    """`found`: a game was won about what it denies; `overlooked`: about what it confirms; `claims`: it denies just the forced witness; `confirms`: it does not;
+    `after`: it was committed to after somebody had revealed the secret before its time."""
     drawn = who == "auditor"
     return {"who": who, "bond": AUDITOR if drawn else VOLUNTEER, "drawn": drawn, "shown": shown, "refutes": refutes, "denies": denies or claims, "denies_more": denies,
-            "early": early, "found": found, "overlooked": overlooked, "claims": claims, "confirmed_forced": confirms}
+            "early": early, "found": found, "overlooked": overlooked, "claims": claims, "confirmed_forced": confirms, "after_secret": after}
 
 
 BOND = POLICY["challenger_bond"]
@@ -288,9 +289,15 @@ FORCED_EXAMPLES = [
     case("accepted; the claimant's audit fell", "accepted", verdict="accepts", bond=DRAWN, rechecks=[recheck("volunteer", claims=True)], games=[OF_VOLUNTEER], jackpot=JACKPOT),
     case("unverified; the secret was withheld", "unverified", verdict="accepts", bond=DRAWN, rechecks=[recheck("auditor"), recheck("volunteer", denies=True)], secret="withheld"),
     case("unverified; the secret was given away", "unverified", verdict="accepts", bond=DRAWN, rechecks=[recheck("auditor", claims=True)], secret="given away"),
+    case("unverified; it was, before the auditor committed", "unverified", verdict="accepts", bond=DRAWN, rechecks=[recheck("auditor", claims=True, after=True)], secret="given away"),
+    case("unverified; it was, and the forced row fell", "unverified", verdict="accepts", bond=DRAWN, rechecks=[recheck("auditor", claims=True, found=True, after=True)],
+         games=[BY_AUDITOR], secret="given away"),
     case("unverified; it was, and the verdict fell", "unverified", verdict="accepts", bond=DRAWN, rechecks=[recheck("auditor", denies=True, found=True)], games=[BY_AUDITOR],
          secret="given away"),
     case("unverified; the forced row was true", "unverified", verdict="accepts", bond=DRAWN, rechecks=[recheck("auditor", overlooked=True)], games=[BY_AUDITOR]),
+    case("unverified; it was true, and another row fell", "unverified", verdict="accepts", bond=DRAWN, rechecks=[recheck("auditor", confirms=True, overlooked=True)], games=[TOPPLE]),
+    case("unverified; it was true, and another row found", "unverified", verdict="accepts", bond=DRAWN, rechecks=[recheck("auditor", denies=True, found=True, confirms=True)],
+         games=[BY_AUDITOR]),
     case("unverified; forced, and another row false", "unverified", verdict="accepts", bond=DRAWN, rechecks=[recheck("auditor", denies=True, found=True), recheck("volunteer", claims=True,
          overlooked=True)], games=[BY_AUDITOR], jackpot=JACKPOT),
     case("convicted outside of the draw; it was found", "convicted", verdict="accepts", bond=DRAWN, rechecks=[recheck("auditor", claims=True)], games=[FIND], jackpot=JACKPOT),
@@ -333,6 +340,7 @@ def drawn_cases(number):
             some["rechecks"] += [{**recheck(f"key {number}", rng.random() < 0.7, denies=rng.random() < 0.5), "bond": rng.randrange(1 << 20)} for number in range(rng.randrange(9))]
             for one in some["rechecks"]:
                 one["refutes"] = one["refutes"] or one["shown"] and not one["drawn"] and not one["claims"] and rng.random() < 0.3
+                one["after_secret"] = some["secret"] == "given away" and rng.random() < 0.5
                 if some["jackpot"] and one["shown"] and not one["refutes"] and rng.random() < 0.5:
                     one |= {"denies": True, "denies_more": False, "claims": True, "confirmed_forced": False}
             some["jackpot"] = some["jackpot"] and rng.randrange(1 << 40)
@@ -366,7 +374,7 @@ def table(examples):
 
 
 def jackpots(number):
-    """The sums that claimants may share, from the page's least of five."""
+    """The sums that claimants may share, from the page's least of four."""
     rng = random.Random(22)
     for _ in range(number):
         some = [0, 1, 10**6, 2**43, rng.randrange(1 << 40), rng.randrange(1 << 20)]
@@ -378,7 +386,7 @@ def jackpots(number):
         c, rho = policy["audit_ppm"], policy["forced_error_ppm"]
         audit_fee = min(fee, tax * 10**6 // c) if c else 0
         bond = min(policy["verifier_bond"], policy["challenger_bond"])
-        sums = [policy["jackpot"], pool // 3, (tax * 10**6 - c * audit_fee) // rho, policy["verifier_bond"] * 10**6 // rho, bond * (replayed * 10**6 - rho) // rho]
+        sums = [policy["jackpot"], pool // 3, (tax * 10**6 - c * audit_fee) // rho, max(bond * (replayed * 10**6 - rho) // rho - audit_fee, 0)]
         yield {"policy": policy, "fee": fee, "tax": tax, "replayed": replayed, "pool": pool, "sum": min(sums)}
 
 

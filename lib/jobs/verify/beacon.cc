@@ -167,7 +167,7 @@ Result<RevealBeaconResult> reveal_beacon(const RevealBeaconOptions& options, con
   const bool own = crypto::key_id(key.public_key()) == commitment.key_id;
   if (own && options.due == SecretDue::kNotYet)
     return not_allowed("the secret is not due yet",
-                       "whoever else has it now can reveal it, and take half of your bond");
+                       "whoever else has it now can reveal it, and take a quarter of your bond");
   if (!own && options.due != SecretDue::kNotYet) {
     return unauthorised(options.commitment + ": was signed by key " + commitment.key_id.brief() + ", " +
                         options.key.path + " is key " + crypto::key_id(key.public_key()).brief());

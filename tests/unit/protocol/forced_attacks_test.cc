@@ -38,7 +38,7 @@ Move interior_move(const ForcedMarket& m, const Digest& interior) {
 
 }  // namespace
 
-TEST_CASE("who has the secret before it is due takes half of its owner's bond") {
+TEST_CASE("who has the secret before it is due takes a quarter of its owner's bond") {
   ForcedMarket m;
   m.forced_and_drawn();
   const std::uint8_t robber = m.others(1)[0], verifier = m.verifier();
@@ -56,11 +56,13 @@ TEST_CASE("who has the secret before it is due takes half of its owner's bond") 
   const std::int64_t pool = m.jackpot();
   CHECK(m.settle(at(6'002)) == "unverified");
   const std::int64_t bond = AuditMarket::bond_of(verifier);
-  CHECK(m.gain(robber) == bond / 2);
+  CHECK(m.gain(robber) == bond / 2 / 2);
   CHECK(m.gain(verifier) == -bond);
-  CHECK(m.gain(auditor) == m.fee());
+  // Who commits later sees what to deny, and is not paid for it.
+  const std::int64_t fee = committed ? m.fee() : 0;
+  CHECK(m.gain(auditor) == fee);
   CHECK(m.gain(kSolver) == m.reward());
-  CHECK(m.jackpot() == pool + m.tax() + bond - bond / 2);
+  CHECK(m.jackpot() == pool + m.tax() + bond - bond / 2 / 2 + m.fee() - fee);
 }
 
 TEST_CASE("a lazy verifier saves nothing by robbing themselves") {
@@ -79,9 +81,10 @@ TEST_CASE("a lazy verifier saves nothing by robbing themselves") {
   m.take(by(auditor, m.witness_challenge()), at(5'100));
   CHECK(m.settle(at(6'502)) == "unverified");
   const std::int64_t bond = AuditMarket::bond_of(verifier);
-  CHECK(m.gain(robber) == 0);
+  // No more than an accomplice who had been the first to challenge would have.
+  CHECK(m.gain(robber) == bond / 2 / 2);
   CHECK(m.gain(verifier) == -bond);
-  CHECK(m.gain(auditor) == m.fee() + bond / 2 / 2);
+  CHECK(m.gain(auditor) == m.fee() + bond / 2 / 4);
 }
 
 TEST_CASE("a secret at the wrong time, by the wrong key, or of something else is refused") {
@@ -256,6 +259,35 @@ TEST_CASE("the game of a witness needs the secret exactly where it decides") {
   SECTION("it is of another proof") {
     dispute.secret->body.proof = test::digest("another");
     CHECK(Game::open(dispute).error().message == "secret: belongs to another proof");
+  }
+  SECTION("the offer is missing") {
+    dispute.offer.reset();
+    CHECK(Game::open(dispute).error().message == "the verifier's offer is missing");
+  }
+  SECTION("the offer is somebody else's, with a secret of their own") {
+    BeaconCommitment body = dispute.offer->body;
+    body.commitment = beacon_commitment(test::digest("invented"));
+    dispute.offer = *seal(body, test::key(kStranger));
+    CHECK(Game::open(dispute).error().message == "offer: is not signed by whoever gave the verdict");
+  }
+  SECTION("the offer is for another task") {
+    BeaconCommitment body = dispute.offer->body;
+    body.task = test::digest("another");
+    dispute.offer = *seal(body, test::key(m.verifier()));
+    CHECK(Game::open(dispute).error().message == "offer: belongs to another task");
+  }
+  SECTION("it is another offer of the same verifier's") {
+    BeaconCommitment body = dispute.offer->body;
+    body.bond = *body.bond + 1;
+    dispute.offer = *seal(body, test::key(m.verifier()));
+    CHECK(Game::open(dispute).error().message == "secret: is not the one of the offer");
+  }
+  SECTION("it is another secret") {
+    Beacon body = dispute.secret->body;
+    body.secret = test::digest("invented");
+    body.value = beacon_value(body.secret, body.proof);
+    dispute.secret = *seal(body, test::key(kStranger));
+    CHECK(Game::open(dispute).error().message == "secret: is not the one of the offer");
   }
   SECTION("it is not needed") {
     dispute.task.body.policy.forced_error_ppm = 0;

@@ -100,7 +100,8 @@ Stakes stakes_of(const json::Value& one, Reason reason) {
     const auto is = [&](const char* key) { return *test::member(row, key).as_bool(); };
     out.rechecks.push_back({text(test::member(row, "who")), test::integer(row, "bond"), is("drawn"),
                             is("shown"), is("refutes"), is("denies"), is("denies_more"), is("early"),
-                            is("found"), is("overlooked"), is("claims"), is("confirmed_forced")});
+                            is("found"), is("overlooked"), is("claims"), is("confirmed_forced"),
+                            is("after_secret")});
   }
   out.jackpot = test::integer(one, "jackpot");
   const std::string secret = text(test::member(one, "secret"));

@@ -89,8 +89,9 @@ struct RevealBeaconResult {
                                                        const JobContext& context);
 
 /// reveal_beacon(), and in a market that forces errors the secret of an acceptance: by its owner when the
-/// ledger says that it is due, or before by another key that has it, to which half of the owner's bond goes.
-/// Then kUsage without a ledger, and kNotAllowed at any other time, and for the owner's own key too early.
+/// ledger says that it is due, or before by another key that has it, to which a quarter of the owner's bond
+/// goes. Then kUsage without a ledger, and kNotAllowed at any other time, and for the owner's own key too
+/// early.
 [[nodiscard]] Result<RevealBeaconResult> reveal_secret(const RevealBeaconOptions& options,
                                                        const JobContext& context);
 

@@ -60,6 +60,7 @@ struct RecheckStake {
   bool claims = false;
   /// It accepts, does not deny that witness, and no game was won about it.
   bool confirmed_forced = false;
+  bool after_secret = false;  ///< committed to after somebody had revealed the secret before its time
 };
 
 /// The parties with money in a task, as key ids in hex, and what they did. Solver and verifier are empty
@@ -110,8 +111,8 @@ struct Stakes {
 
 /// The sum that the claimants of a forced error may share, dgx-money(7), "Jackpots": the policy's jackpot,
 /// but at most a third of `pool`, which is what the jackpot's account has; and no more than makes it
-/// unprofitable, on average, to earn jackpots with one's own tasks, to be silent in the hope of the next
-/// draw, and to deny one of the `replayed` rows unseen. forced_error_ppm is above 0; the rest are checked
+/// unprofitable, on average, to earn jackpots with one's own tasks, and to deny one of the `replayed` rows
+/// unseen. forced_error_ppm is above 0; the rest are checked
 /// fields.
 [[nodiscard]] std::int64_t jackpot_of(const manifest::Task& task, const manifest::Estimate& earned,
                                       std::int64_t replayed, std::int64_t pool);

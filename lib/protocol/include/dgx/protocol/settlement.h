@@ -106,6 +106,7 @@ struct Recheck {
   std::size_t games_before = 0;  ///< number of games logged before the commitment
   std::optional<manifest::Signed<manifest::Verdict>> audit;
   std::int64_t audit_ms = 0;
+  bool after_secret = false;  ///< committed to after the verifier's secret was given away
 };
 
 /// The secret of whoever gave the verdict, which says whether one of its witnesses had to be false.
