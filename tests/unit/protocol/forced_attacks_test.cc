@@ -58,7 +58,7 @@ TEST_CASE("who has the secret before it is due takes a quarter of its owner's bo
   const std::int64_t bond = AuditMarket::bond_of(verifier);
   CHECK(m.gain(robber) == bond / 2 / 2);
   CHECK(m.gain(verifier) == -bond);
-  // Who commits later sees what to deny, and is not paid for it.
+  // An auditor who commits later sees what to deny, and is not paid for it.
   const std::int64_t fee = committed ? m.fee() : 0;
   CHECK(m.gain(auditor) == fee);
   CHECK(m.gain(kSolver) == m.reward());

@@ -265,7 +265,7 @@ TEST_CASE("A8 jackpots do not take the fees of auditors who are not drawn yet") 
   CHECK(m.record().jackpot <= pool / 3);
 }
 
-// Where every guess is right only the fee is left, which the page says, and to choose a smaller rate.
+// The fee alone is left where every guess is right: the page says so, and to choose a smaller rate.
 TEST_CASE("A9 a row that is always forced can be denied unseen for the fee, but for no jackpot") {
   Policy policy = test::forced_policy();
   policy.sample_ppm = 1;
