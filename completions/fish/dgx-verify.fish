@@ -12,6 +12,7 @@ complete -c dgx-verify -l completion -x -a 'bash zsh fish' -d 'print a completio
 complete -c dgx-verify -n 'not __fish_seen_subcommand_from beacon respond batch merge' -l from -r -F -d 'source of the start states; DIR is an opening from dgx-settle fetch'
 complete -c dgx-verify -n 'not __fish_seen_subcommand_from beacon respond batch merge' -l data -r -F -d 'the task'\''s dataset'
 complete -c dgx-verify -n 'not __fish_seen_subcommand_from beacon respond batch merge' -l beacon -l round -r -F -d 'the revealed beacon, or the market'\''s round, which draws the segments'
+complete -c dgx-verify -n 'not __fish_seen_subcommand_from beacon respond batch merge' -l commit -r -F -d 'your offer, with its secret next to it, where the market forces errors'
 complete -c dgx-verify -n 'not __fish_seen_subcommand_from beacon respond batch merge' -l audits -r -F -d 're-check this verdict: also compare its witnesses with those of the replay'
 complete -c dgx-verify -n 'not __fish_seen_subcommand_from beacon respond batch merge' -l key -r -F -d 'private key to sign with; else DGX_KEY'
 complete -c dgx-verify -n 'not __fish_seen_subcommand_from beacon respond batch merge' -l passphrase-file -r -F -d 'file whose first line is the key'\''s passphrase'
@@ -74,6 +75,7 @@ complete -c dgx-verify -n '__fish_seen_subcommand_from batch' -l output -s o -r 
 complete -c dgx-verify -n '__fish_seen_subcommand_from batch' -f
 complete -c dgx-verify -n 'not __fish_seen_subcommand_from beacon respond batch merge' -a merge -d 'make one verdict of all shards'
 complete -c dgx-verify -n '__fish_seen_subcommand_from merge' -l beacon -l round -r -F -d 'the revealed beacon, or the market'\''s round, unless the draw was chosen'
+complete -c dgx-verify -n '__fish_seen_subcommand_from merge' -l commit -r -F -d 'your offer, with its secret next to it, where the market forces errors'
 complete -c dgx-verify -n '__fish_seen_subcommand_from merge' -l key -r -F -d 'private key to sign with; else DGX_KEY'
 complete -c dgx-verify -n '__fish_seen_subcommand_from merge' -l passphrase-file -r -F -d 'file whose first line is the key'\''s passphrase'
 complete -c dgx-verify -n '__fish_seen_subcommand_from merge' -l work-key -r -F -d 'the work key that the shards were made under, if it is not --key'\''s'
