@@ -15,6 +15,8 @@ std::string seconds_text(std::int64_t milliseconds) {
 
 /// The deed of a statement's signer, to follow their name; empty for kinds that are told elsewhere.
 struct Deed {
+  bool by_rounds = false;  ///< the market draws by rounds, and a secret decides what is forced
+
   std::string operator()(const manifest::Task& task) const {
     return fmt::format("asked for the work, and locked {} for it", grouped(task.estimate.escrow));
   }
@@ -23,7 +25,8 @@ struct Deed {
                        seconds_text(profile.segment_milliseconds));
   }
   std::string operator()(const manifest::BeaconCommitment&) const {
-    return "offered to verify, and committed to a secret";
+    const std::string_view draws = by_rounds ? "" : " that will draw the segments";
+    return fmt::format("offered to verify, and committed to a secret{}", draws);
   }
   std::string operator()(const manifest::OfferEnd&) const { return "took an offer back"; }
   std::string operator()(const manifest::Assign&) const { return "took the work"; }
@@ -32,7 +35,8 @@ struct Deed {
                        grouped(proof.steps), proof.loss.value);
   }
   std::string operator()(const manifest::Beacon&) const {
-    return "revealed the secret: now everybody knows what it decided";
+    return fmt::format("revealed the secret: now everybody knows which {}",
+                       by_rounds ? "witness was false by rule, if any" : "segments are drawn");
   }
   std::string operator()(const manifest::Round&) const {
     return "logged the public randomness of a slot: now everybody knows what it draws";
@@ -144,9 +148,10 @@ void add_checks_of_game(const Evidence& evidence, const ToldGame& told, std::vec
 
 std::vector<Event> events_of(const Evidence& evidence, const std::vector<ToldGame>& games, const Cast& cast) {
   std::vector<Event> out;
+  const bool by_rounds = evidence.task.body.policy.beacon_source != 0;
   for (const auto& statement : evidence.statements) {
     if (const ToldGame* told = ended_by(games, statement.id)) out.push_back(event_of(evidence, *told, cast));
-    std::string deed = std::visit(Deed{}, statement.body);
+    std::string deed = std::visit(Deed{by_rounds}, statement.body);
     if (deed.empty()) continue;
     const auto when = evidence.logged_ms.find(statement.id);
     out.push_back({when == evidence.logged_ms.end() ? "" : utc_text(when->second), cast.of(statement.key_id),

@@ -14,6 +14,7 @@
 #include "dgx/protocol/verify.h"
 #include "settle/read_ledger.h"
 #include "verify/forced_rows.h"
+#include "verify/reveal.h"
 
 namespace dgx::jobs {
 namespace {
@@ -160,6 +161,11 @@ Result<CommitBeaconResult> commit_beacon(const CommitBeaconOptions& options, con
 
 Result<RevealBeaconResult> reveal_beacon(const RevealBeaconOptions& options, const JobContext& context) {
   DGX_TRY(Output output, Output::claim(options.output, context.clobber));
+  return reveal_into(output, options, context);
+}
+
+Result<RevealBeaconResult> reveal_into(Output& output, const RevealBeaconOptions& options,
+                                       const JobContext& context) {
   DGX_TRY(const auto commitment, read_signed<manifest::BeaconCommitment>(options.commitment, std::nullopt));
   DGX_TRY(const auto task, read_task(options.task, context.trust));
   DGX_TRY(const auto proof, read_signed<manifest::Proof>(options.proof, context.trust));

@@ -6,12 +6,14 @@
 #include "dgx/protocol/forced.h"
 #include "settle/opening_store.h"
 #include "settle/read_ledger.h"
+#include "verify/reveal.h"
 
 namespace dgx::jobs {
 
 Result<RevealBeaconResult> reveal_secret(const RevealBeaconOptions& options, const JobContext& context) {
+  DGX_TRY(Output output, Output::claim(options.output, context.clobber));
   DGX_TRY(const auto task, read_task(options.task, context.trust));
-  if (!protocol::forces_errors(task.body.policy)) return reveal_beacon(options, context);
+  if (!protocol::forces_errors(task.body.policy)) return reveal_into(output, options, context);
   if (!options.logged.ledger)
     return usage_error("--ledger is required: in this market the ledger says when the secret is due");
   DGX_TRY(const auto offer, manifest::read_statement<manifest::BeaconCommitment>(options.commitment));
@@ -30,7 +32,7 @@ Result<RevealBeaconResult> reveal_secret(const RevealBeaconOptions& options, con
     return not_allowed(fmt::format("task {} is {}: the secret is late", task.id.brief(), name_of(state)));
   RevealBeaconOptions now = options;
   now.due = state == protocol::TaskState::kReveal ? SecretDue::kFromOwner : SecretDue::kNotYet;
-  return reveal_beacon(now, context);
+  return reveal_into(output, now, context);
 }
 
 }  // namespace dgx::jobs
