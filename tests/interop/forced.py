@@ -19,7 +19,8 @@ import audits
 from audits import BONDS, check, lot, respond, sealed, statements
 
 NAMES = ("found", "lazy", "sold")
-audits.POLICY |= {"forced_error_ppm": 1000000, "jackpot": 3001, "jackpot_tax_ppm": 500000, "window_reveal_ms": 35000}
+# Challengers risk so much that the jackpot is not cut because denying unseen would pay.
+audits.POLICY |= {"forced_error_ppm": 1000000, "jackpot": 3001, "jackpot_tax_ppm": 500000, "challenger_bond": 100000, "window_reveal_ms": 35000}
 POLICY = audits.POLICY
 
 
