@@ -95,7 +95,8 @@ lowering::TrainingRecipe recipe_of(const Choice& choice) {
   if (kind == program::LossKind::kCrossEntropy) out.fields["y"] = {DType::kU8, {}};
   if (kind == program::LossKind::kBinaryCrossEntropy) out.fields["y"] = {DType::kU8, {kOutputs}};
   if (kind == program::LossKind::kOutput) out.fields["mask"] = {DType::kU8, {kInputs}};
-  if (kind != program::LossKind::kOutput) out.fields.try_emplace("y", DType::kF32, Shape{kOutputs});
+  if (kind != program::LossKind::kOutput)
+    out.fields.try_emplace("y", lowering::DatasetField{DType::kF32, {kOutputs}});
   return out;
 }
 

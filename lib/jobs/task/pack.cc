@@ -129,7 +129,7 @@ Status read_fields(const Source& source, const Places& places, const Wanted& wan
                    bundle::FieldNumbers& fields) {
   for (const auto& [name, place] : places) {
     DGX_TRY(BulkTensor numbers,
-            std::visit([&](const auto& from) { return read_array(from, place, wanted); }, source));
+            std::visit([&, &to = place](const auto& from) { return read_array(from, to, wanted); }, source));
     fields.emplace(name, std::move(numbers));
   }
   return {};

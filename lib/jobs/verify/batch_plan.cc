@@ -59,7 +59,7 @@ Result<BatchPlan> plan_batch(const BatchOptions& options, const RateSource& rate
   BatchPlan out;
   const ShardName mine = list.shard().value_or(ShardName{0, 1});
   ShardDeal deal(mine.count, list.ready());
-  const std::size_t all = list.ready();
+  const auto all = static_cast<std::size_t>(list.ready());
   for (const BatchItem& item : list.take_failures()) {
     if (deal.of_bad_line(item.line) != mine.index) continue;
     ++out.failed;

@@ -72,7 +72,7 @@ class SmallTask {
     std::filesystem::remove_all(folder_);
     std::filesystem::create_directory(folder_);
     for (const char* role : {"submitter", "solver", "verifier"}) {
-      must(jobs::new_key({at(role), std::nullopt}, Clobber::kRefuse));
+      must(jobs::new_key({at(role), {std::nullopt}}, Clobber::kRefuse));
     }
     write_data();
     write_task();

@@ -58,7 +58,8 @@ TEST_CASE("100,000 random cuts of dots give the bits of the whole") {
   std::int64_t cuts = 0, differing = 0;
   for (int round = 0; cuts < 100'000; ++round) {
     // Lengths about the edges of blocks and groups.
-    const std::int64_t edge = std::array<std::int64_t, 4>{256, 1024, 4096, 2 * 4096}[round % 4];
+    const std::int64_t edge =
+        std::array<std::int64_t, 4>{256, 1024, 4096, 2 * 4096}[static_cast<std::size_t>(round % 4)];
     const std::int64_t n = edge - 3 + below(7) + (round % 8 < 4 ? 0 : below(600));
     const auto a = pattern(random(), n), b = pattern(random(), n);
     const auto line = fold(Kind::kDot, DType::kF32, {1}, {n}, {read(0, {at({k(0)})}), read(1, {at({k(0)})})});
