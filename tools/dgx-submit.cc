@@ -10,9 +10,9 @@ namespace {
 
 using namespace dgx;
 
-/// `need`: kRequired for a task; for an estimate, which accepts a finished task instead, these options may be
-/// omitted.
-void declare_task(cli::Command& command, jobs::SubmitOptions& options, cli::Need need) {
+/// Options about what is trained, and how. `need`: kRequired for a task; for an estimate, which accepts a
+/// finished task instead, these options may be omitted.
+void declare_training(cli::Command& command, jobs::SubmitOptions& options, cli::Need need) {
   const auto add = [&](std::string_view name, std::string value, auto& variable, std::string help) {
     if (need == cli::Need::kRequired) {
       command.required(name, std::move(value), variable, std::move(help));
@@ -57,6 +57,11 @@ void declare_task(cli::Command& command, jobs::SubmitOptions& options, cli::Need
                  "update the parameters every N steps, by the mean of their gradients");
   command.option("--ema", "DECAY", options.ema,
                  "keep a moving average of the parameters, too, for dgx-inspect export --ema: 0.999");
+}
+
+/// All options of a task: those of the training, and of what surrounds it.
+void declare_task(cli::Command& command, jobs::SubmitOptions& options, cli::Need need) {
+  declare_training(command, options, need);
   command.option("--checkpoint-every", "N", options.checkpoint_every,
                  "steps per segment (default: at least 100 segments, if that adds at most 1 % to the work)");
   command.option("--inputs", "INPUT=FIELD,...", options.inputs,

@@ -22,9 +22,9 @@ Status check_secret(const TaskRecord& record, const manifest::Beacon& beacon) {
 
 }  // namespace
 
-/// Whoever has the secret before it is due can take a quarter of its owner's bond with it, whatever becomes
-/// of the verdict. So nobody can sell it without fear of the buyer; nor does its owner gain by that quarter,
-/// which an accomplice who makes the verdict fall would have, too.
+/// A secret that is revealed before it is due gives a quarter of its owner's bond to whoever reveals it,
+/// whatever becomes of the verdict. So nobody can sell it without fear of the buyer; nor does its owner gain
+/// by that quarter, which an accomplice who makes the verdict fall would have, too.
 Status reveal_secret(MarketState& market, TaskRecord& record, const Entry& entry,
                      const manifest::Beacon& beacon) {
   if (!forces_errors(record.task.body.policy))

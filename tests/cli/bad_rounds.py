@@ -158,7 +158,7 @@ def bad_rounds(market):
     market.write("L.rounds", "")
     market.refused(TAKEN, "L.rounds", *make)
     os.remove(f"{market.folder}/L.rounds")
-    # What lies where a computation is kept, and is not its own, is passed over: the true round comes of it.
+    # A foreign file in the folder of kept computations is passed over: the true round is computed anew.
     os.mkdir(f"{market.folder}/L.rounds")
     start = hashlib.sha256(b"dgx-delay" + bytes.fromhex(market.entries()[0][0]) + slot.to_bytes(8, "big") + count.to_bytes(8, "big") + bytes.fromhex(root)).digest()
     name = start + (65536).to_bytes(8, "big")

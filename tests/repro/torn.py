@@ -95,7 +95,7 @@ class Tester:
             self.goes_on(f"first and last, {name}, none saved", only(FIRST, LAST)(change), 30, saved=False, whole=not opens)
             self.goes_on(f"all, {name}, none saved", only(*range(5))(change), 0, saved=False)
             self.goes_on(f"all, {name}", only(*range(5))(change), 43, whole=False)
-            # What is dropped must not be what there is to go back to.
+            # Pruning must not drop the checkpoint that a torn last one makes the run go back to.
             self.goes_on(f"last, {name}, one is kept", only(LAST)(change), 30, words=("--keep", "last"), saved=False)
             # Not needed, so not noticed: readers name it.
             self.goes_on(f"one between, {name}", only(MIDDLE)(change), 43, whole=False)

@@ -75,7 +75,7 @@ def check_cheat(folder, policy, keys, alpha):
     expect(f"a cheat breaks even at {form:.0f}, simulated {found:.0f}", abs(found - form) < 0.02 * form)
     bond = keys["solver_bond"] + keys.get("solver_bond_ppm", 200_000)
     gain = earned(out, "cheat", "solver")
-    # What the cheat gains beside who is honest, with R = C.
+    # The cheat's gain beside an honest solver's, with R = C.
     expect(f"the gain has the sign of the difference: {gain['mean']:.0f} at {bond}", (gain["mean"] > 0) == (bond < form))
     expect("verifiers are drawn by their bonds", rate(out, "verifier_colluder")["p"] > 0.01)
 

@@ -85,17 +85,9 @@ ChannelsLastGradientRunner::ChannelsLastGradientRunner(const ChannelsLastGradien
       groups_(scratch),
       sums_(scratch + gradient.set_size(end - first)) {}
 
-namespace {
-
-/// Visitors of sums and the numbers of the caller that they belong to.
-void store(const float& sum, float& number) { number = sum; }
-void load(float& sum, const float& number) { sum = number; }
-
-}  // namespace
-
 void ChannelsLastGradientRunner::run(const float* operand, const float* other, float* out) {
   add_groups(0, ceil_div(depth_, kDotGroupPositions), false, operand, other);
-  for_each_number(sums_, out, store);
+  for_each_number(sums_, out, store_sum);
 }
 
 void ChannelsLastGradientRunner::resume(const DotShare& share, const float* operand, const float* other,
@@ -105,8 +97,8 @@ void ChannelsLastGradientRunner::resume(const DotShare& share, const float* oper
   take_window_share(
       share, words, groups_, gradient_.set_size(end_ - first_),
       [&](std::int64_t begin, std::int64_t end, const BlockSums& sums) { add_block(begin, end, sums); },
-      [&](float* set, float* word) { for_each_number(set, word, load); },
-      [&](float* set, float* word) { for_each_number(set, word, store); });
+      [&](float* set, float* word) { for_each_number(set, word, load_sum); },
+      [&](float* set, float* word) { for_each_number(set, word, store_sum); });
 }
 
 void ChannelsLastGradientRunner::add_groups(std::int64_t first, std::int64_t end, bool each,
@@ -149,7 +141,7 @@ void ChannelsLastGradientRunner::finish(const std::vector<GroupSums>& rest, floa
       for (std::int64_t i = 0; i < size; ++i) sums_[i] += from[i];
     }
   }
-  for_each_number(sums_, out, store);
+  for_each_number(sums_, out, store_sum);
 }
 
 /// Cuts terms [begin, end) into pieces that each lie in one line of outputs.

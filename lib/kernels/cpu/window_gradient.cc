@@ -79,20 +79,18 @@ void WindowGradientRunner::run(const float* operand, const float* other, float* 
   add_groups_of_terms(
       0, depth_, false, sets_, totals,
       [&](std::int64_t begin, std::int64_t end, const BlockSums& sums) { add_block(begin, end, sums); });
-  for_each_number(totals, out, [](const float& sum, float& number) { number = sum; });
+  for_each_number(totals, out, store_sum);
 }
 
 void WindowGradientRunner::resume(const DotShare& share, const float* operand, const float* other,
                                   const std::array<float*, kDotWords>& words) {
   if (channels_last_) return channels_last_->resume(share, operand, other, words);
   start(operand, other);
-  const auto load = [](float& sum, const float& number) { sum = number; };
-  const auto store = [](const float& sum, float& number) { number = sum; };
   take_window_share(
       share, words, sets_, set_size_,
       [&](std::int64_t begin, std::int64_t end, const BlockSums& sums) { add_block(begin, end, sums); },
-      [&](float* set, float* word) { for_each_number(set, word, load); },
-      [&](float* set, float* word) { for_each_number(set, word, store); });
+      [&](float* set, float* word) { for_each_number(set, word, load_sum); },
+      [&](float* set, float* word) { for_each_number(set, word, store_sum); });
 }
 
 GroupSums WindowGradientRunner::add_groups(std::int64_t first, std::int64_t end, const float* operand,

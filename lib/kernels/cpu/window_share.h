@@ -27,6 +27,10 @@ struct BlockSums {
   }
 };
 
+/// Visitors of sums and their places in the caller's memory: copy one to the other.
+inline void store_sum(const float& sum, float& number) { number = sum; }
+inline void load_sum(float& sum, const float& number) { sum = number; }
+
 /// Adds terms begin … end−1, whole blocks and groups but for the last ones, to `total`; `goes_on`: it holds
 /// the groups before them. `group` is scratch. Calls add_block(first, end, sums) block by block.
 template <class AddBlock>

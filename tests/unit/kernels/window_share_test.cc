@@ -1,30 +1,16 @@
-#include <bit>
 #include <catch2/catch.hpp>
-#include <random>
+#include <cmath>
+#include <limits>
 #include <vector>
 
 #include "dgx/kernels/cpu/channels_last.h"
 #include "dgx/kernels/cpu/window.h"
 #include "dgx/kernels/dot_state.h"
 #include "instruction_sets.h"
+#include "random_floats.h"
 
 namespace dgx::kernels::cpu {
 namespace {
-
-using Floats = std::vector<float>;
-
-Floats random_floats(std::int64_t count, std::uint32_t seed) {
-  std::mt19937 random(seed);
-  Floats out(static_cast<std::size_t>(count));
-  for (float& x : out) {
-    const auto number = static_cast<std::uint32_t>(random());
-    const float sign = number % 2 == 0 ? 1.0F : -1.0F;
-    x = number % 23 == 0 ? sign * 0.0F : sign * std::bit_cast<float>(number >> 9 | (118U + number % 9) << 23);
-  }
-  return out;
-}
-
-bool same(float a, float b) { return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b); }
 
 /// The weight gradient of a convolution of `images` images of size × size with padding 1, and the memory of
 /// both its sides and of its outputs.

@@ -19,17 +19,6 @@ using test::secret;
 
 namespace {
 
-/// The state that the verdict's witness of a segment is of.
-Digest interior_of(const ForcedMarket& m, std::int64_t index) {
-  const Segment segment = m.run().segments()[index];
-  const std::int64_t step =
-      witness_step(m.record().round->source.value, m.run().proof.id, m.record().verdict->key_id, segment);
-  test::TinyExecutor executor;
-  REQUIRE(executor.load(m.run().states[static_cast<std::size_t>(index)]).ok());
-  for (std::int64_t at = segment.first; at < step; ++at) REQUIRE(executor.step().ok());
-  return test::state_digest(executor.state().value());
-}
-
 /// The verifier's first move in the last game about a witness: the state that it is of.
 Move interior_move(const ForcedMarket& m, const Digest& interior) {
   const Digest& game = m.record().games.back().id();

@@ -24,16 +24,6 @@ using test::secret;
 
 namespace {
 
-Digest interior_of(const ForcedMarket& m, std::int64_t index) {
-  const Segment segment = m.run().segments()[index];
-  const std::int64_t step =
-      witness_step(m.record().round->source.value, m.run().proof.id, m.record().verdict->key_id, segment);
-  test::TinyExecutor executor;
-  REQUIRE(executor.load(m.run().states[static_cast<std::size_t>(index)]).ok());
-  for (std::int64_t at = segment.first; at < step; ++at) REQUIRE(executor.step().ok());
-  return test::state_digest(executor.state().value());
-}
-
 Move interior_move(const ForcedMarket& m, const Digest& game, const Digest& interior) {
   return {m.run().task.id, game, 1, game, print_message(InteriorPost{interior})};
 }

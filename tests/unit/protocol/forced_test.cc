@@ -136,7 +136,7 @@ TEST_CASE("where no verdict is audited, errors are forced for volunteers, and no
   CHECK(m.market().slots_waiting().empty());
   for (std::uint8_t who = 10; who < 14; ++who)
     CHECK(m.gain(who) == (who == m.verifier() ? -AuditMarket::bond_of(who) : 0));
-  // Nobody volunteers: the verifier still owes the secret.
+  // The verifier owes the secret even where nobody volunteers.
   CHECK(m.state(at(4'501)) == "reveal");
   m.take(by(m.verifier(), m.reveal()), at(4'600));
   CHECK(m.settle(at(5'600)) == "challenge-window");

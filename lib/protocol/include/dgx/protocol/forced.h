@@ -11,10 +11,10 @@
 
 /// Forced errors: false witnesses by rule (dgx-protocol(7), "FORCED ERRORS").
 ///
-/// Whoever confirms a verdict without a replay is found by a verdict that is wrong on purpose, in a place
-/// that nobody but its verifier knows. A secret to which the verifier has committed with the offer, and the
-/// round of the proof's slot, decide whether the verdict of an acceptance has such a place, and where. It has
-/// the size of any other, and takes as long to make. Once the secret is revealed everybody can tell.
+/// Forced errors: verdicts that are wrong on purpose, in a place that nobody but their verifier knows, find
+/// auditors who confirm without a replay. A secret to which the verifier has committed with the offer, and
+/// the round of the proof's slot, decide whether the verdict of an acceptance has such a place, and where. It
+/// has the size of any other, and takes as long to make. Once the secret is revealed everybody can tell.
 namespace dgx::protocol {
 
 /// True where the witnesses of acceptances may be forced to be false.
