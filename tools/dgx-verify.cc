@@ -329,6 +329,8 @@ struct Respond {
                    "wait for what others have to do, but each time no longer than this, such as 30m");
     command.key(options.key.path, options.key.passphrase_file);
     command.choice("--device", {"cpu", "cuda"}, device, "device to compute on");
+    command.option("--parts", "M", options.parts,
+                   "cut each batch into M parts, made one after another: less memory");
     command.option("--program", "FILE", options.program, "the step program, if it is not next to the task");
     command.isa(options.isa);
     expected.declare(command, {"accepted", "refuted", "denied", "waiting"});

@@ -54,7 +54,7 @@ WITH = (
     (PLAN, {"--device": "cpu", "--parts": "2", "--output": "o"}, "--plan"),
     ([*VERIFY, "--audits", "a"], {"--commit": "c"}, "--audits"),
     ([*VERIFY, "--shard", "0/1"], {"--commit": "c"}, "--shard"),
-    ([*BATCH, "--plan"], {"--device": "cpu", "--output": "o"}, "--plan"),
+    ([*BATCH, "--plan"], {"--device": "cpu", "--parts": "2", "--output": "o"}, "--plan"),
     (["dgx-train", "t", "--plan"], {"--data": "d", "--init": "i", "--device": "cpu", "--parts": "2", "--isa": "scalar", "--until": "1",
                                     "--max-time": "1h", "--keep": "last", "--save-every": "1m", "--wait": None, "--profile-ops": None,
                                     "--drill": "segment=1,lazy"}, "--plan"),

@@ -31,6 +31,8 @@ struct Batch {
     command.option("--shard", "I/N", each.shard,
                    "verify only part I (0 to N-1) of N of the list's proofs, of about equal work");
     command.choice("--device", {"cpu", "cuda"}, device, "device to compute on");
+    command.option("--parts", "M", each.parts,
+                   "cut each batch into M parts, made one after another: less memory");
     command.isa(each.isa);
     plan.declare(command,
                  "say what would be replayed and at what cost, and run nothing; =slurm: as #SBATCH lines");
@@ -40,7 +42,7 @@ struct Batch {
     command.output(options.output, "DIR", cli::Need::kRequired,
                    "folder for the verdicts, made if it is not there");
     command.required_when("--output", [this] { return !plan.given(); });
-    command.not_with({"--device", "--output"}, {"--plan"});
+    command.not_with({"--device", "--parts", "--output"}, {"--plan"});
     command.about(
         "Exits 0 if every proof is accepted, 1 if one is refuted; but with the first bad line's code if "
         "there is one.");

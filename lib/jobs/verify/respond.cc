@@ -262,6 +262,7 @@ class Response {
     verification.key = options_.key;
     verification.isa = options_.isa;
     verification.device = options_.device;
+    verification.parts = options_.parts;
     verification.output = options_.output;
     verification.audits = audits;
     if (!audits) verification.commitment = offer_needed(record, options_);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -27,6 +28,7 @@ struct RespondOptions {
   std::optional<std::string> program;
   std::optional<std::string> isa;
   ComputeDevice device = ComputeDevice::kCpu;
+  std::int64_t parts = 1;  ///< of each batch, made one after another
   std::string output;  ///< VERDICT.json, with VERDICT.rows.jsonl next to it
 };
 
