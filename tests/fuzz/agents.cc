@@ -17,7 +17,9 @@ std::vector<std::string> fuzz::seeds() {
       R"({"honest":{"count":1,"bond":8796093022208},"lazy":{"count":1,"bond":110000}})",
       R"({"accomplice":{"count":1},"cheat":{"count":1,"false_ppm":50000},"colluder":{"count":1,)"
       R"("share_ppm":500000},"copier":{"count":2},"farmer":{"count":1},"griefer":{"count":3},)"
-      R"("honest":{"count":1},"silent":{"count":1},"sybil":{"count":1,"keys":3},"volunteer":{"count":9}})"};
+      R"("honest":{"count":1},"silent":{"count":1},"sybil":{"count":1,"keys":3},"volunteer":{"count":9}})",
+      R"({"guesser":{"count":64,"bond":110001},"honest":{"count":1},"insider":{"count":2},)"
+      R"("robber":{"count":3},"seller":{"count":2},"venal":{"count":3},"volunteer":{"count":64}})"};
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -29,6 +31,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   manifest::Policy policy = manifest::standard_policy();
   policy.beacon_source = 1;
   policy.audit_ppm = 500'000;
+  policy.forced_error_ppm = 500'000;
+  policy.jackpot = 1'000;
   jobs::SimulateOptions options;
   options.tasks = 3;
   Progress progress;

@@ -68,6 +68,8 @@ struct Simulate {
     print_pool(out, result);
     out.field("overhead_percent", percent_cell(result.overhead_percent));
     out.field("audits_percent", percent_cell(result.audits_percent));
+    out.field("jackpots_percent", percent_cell(result.jackpots_percent));
+    out.field("volunteers_paid_for", result.volunteers_paid_for);
     print_rechecking(out, result);
   }
 

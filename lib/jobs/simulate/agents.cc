@@ -14,9 +14,10 @@ constexpr std::int64_t kMillion = 1'000'000;
 /// The most that a policy asks of a verifier.
 constexpr std::int64_t kMostBond = std::int64_t{1} << 43;
 
+/// True for those whose offers stake a bond that can be chosen.
 bool offers(AgentKind kind) {
   return kind != AgentKind::kCheat && kind != AgentKind::kCopier && kind != AgentKind::kGriefer &&
-         kind != AgentKind::kVolunteer && kind != AgentKind::kColluder;
+         kind != AgentKind::kRobber && kind != AgentKind::kVolunteer && kind != AgentKind::kColluder;
 }
 
 /// Reads a group's fields, and no other: those without effect on its kind are unknown.
@@ -56,8 +57,8 @@ Error no_such_kind(const std::string& name) {
 
 std::string_view name_of(AgentKind kind) {
   constexpr std::array<std::string_view, kAgentKinds> kNames{
-      "accomplice", "cheat", "colluder", "copier",    "farmer", "griefer",
-      "honest",     "lazy",  "silent",   "submitter", "sybil",  "volunteer"};
+      "accomplice", "cheat",  "colluder", "copier", "farmer",    "griefer", "guesser", "honest",   "insider",
+      "lazy",       "robber", "seller",   "silent", "submitter", "sybil",   "venal",   "volunteer"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 

@@ -80,9 +80,6 @@ std::int64_t Plan::faked(const AgentGroup& cheat) const {
 Result<Plan> make_plan(const manifest::Policy& policy, const Agents& agents, const SimulateOptions& options) {
   DGX_CHECK(check_range("--tasks", options.tasks, kMostSimulatedTasks));
   DGX_CHECK(check_range("--open", options.open, kMostTasksOpen));
-  if (policy.forced_error_ppm > 0)
-    return usage_error("policy: forced_error_ppm: errors are not forced in this version, nor simulated",
-                       "set it to 0");
   Plan plan;
   plan.policy = policy;
   plan.agents = agents;
@@ -102,6 +99,14 @@ std::size_t People::of_key(const Digest& key) const {
 }
 
 namespace {
+
+/// True for those who offer to verify every task; farmers do so for their own alone.
+bool verifies(AgentKind kind) {
+  return kind == AgentKind::kHonest || kind == AgentKind::kLazy || kind == AgentKind::kSilent ||
+         kind == AgentKind::kSybil || kind == AgentKind::kAccomplice || kind == AgentKind::kColluder ||
+         kind == AgentKind::kGuesser || kind == AgentKind::kInsider || kind == AgentKind::kSeller ||
+         kind == AgentKind::kVenal;
+}
 
 /// Makes the people of a market, group by group.
 class Maker {
@@ -150,13 +155,14 @@ class Maker {
       const std::size_t solver = out_.solvers.back();
       out_.farm_submitters[solver] = key_of(kind, 0);
       out_.farm_verifiers[solver] = key_of(kind, bond);
+      out_.claimants[solver] = key_of(kind, 0);
     }
-    const bool verifies = kind == AgentKind::kHonest || kind == AgentKind::kLazy ||
-                          kind == AgentKind::kSilent || kind == AgentKind::kSybil ||
-                          kind == AgentKind::kAccomplice || kind == AgentKind::kColluder;
     const std::int64_t keys = kind == AgentKind::kSybil ? group.keys : 1;
-    for (std::int64_t n = 0; verifies && n < keys; ++n) out_.verifiers.push_back(key_of(kind, bond));
+    for (std::int64_t n = 0; verifies(kind) && n < keys; ++n) out_.verifiers.push_back(key_of(kind, bond));
+    if (kind == AgentKind::kInsider) out_.claimants[out_.verifiers.back()] = key_of(kind, 0);
     if (kind == AgentKind::kVolunteer) out_.volunteers.push_back(key_of(kind, 0));
+    if (kind == AgentKind::kGuesser) out_.guessers.push_back(key_of(kind, 0));
+    if (kind == AgentKind::kRobber) out_.robbers.push_back(key_of(kind, 0));
     if (kind == AgentKind::kGriefer) out_.griefers.push_back(key_of(kind, 0));
     if (kind == AgentKind::kCopier) out_.copiers.push_back(key_of(kind, 0));
   }

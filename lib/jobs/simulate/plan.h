@@ -8,6 +8,7 @@
 #include "dgx/jobs/simulate.h"
 #include "dgx/manifest/statement.h"
 #include "dgx/merkle/tree.h"
+#include "dgx/protocol/forced.h"
 #include "dgx/protocol/payouts.h"
 #include "simulate/stream.h"
 
@@ -33,11 +34,13 @@ struct Plan {
 
   [[nodiscard]] bool has_rounds() const { return policy.beacon_source != 0; }
   [[nodiscard]] bool has_audits() const { return policy.audit_ppm > 0; }
+  [[nodiscard]] bool has_rechecks() const { return protocol::rechecks_verdicts(policy); }
+  [[nodiscard]] bool forces_errors() const { return protocol::forces_errors(policy); }
   /// The segments that a cheat fakes of a task, at least one.
   [[nodiscard]] std::int64_t faked(const AgentGroup& cheat) const;
 };
 
-/// kUsage for a policy that does not admit the task, or that has what is not simulated.
+/// kUsage for a policy that does not admit the task.
 [[nodiscard]] Result<Plan> make_plan(const manifest::Policy& policy, const Agents& agents,
                                      const SimulateOptions& options);
 
@@ -55,8 +58,10 @@ struct People {
   std::vector<Person> all;
   std::vector<std::size_t> solvers;    ///< each as likely to solve a task
   std::vector<std::size_t> verifiers;  ///< who offer for every task
-  std::vector<std::size_t> volunteers, griefers, copiers;
+  std::vector<std::size_t> volunteers, guessers, robbers, griefers, copiers;
   std::unordered_map<std::size_t, std::size_t> farm_submitters, farm_verifiers;  ///< by their solver
+  /// Keys that claim forced errors, by the solver or verifier who knows of them without a replay.
+  std::unordered_map<std::size_t, std::size_t> claimants;
   std::size_t submitter = 0;
   std::unordered_map<std::string, std::size_t> by_account;
 

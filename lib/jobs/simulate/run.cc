@@ -85,6 +85,8 @@ void MarketRun::send_visitors() {
       (lives_[static_cast<std::size_t>(visits_.below(std::ssize(lives_)))].*to).push_back(who);
   };
   send(people_.volunteers, &Life::volunteers);
+  send(people_.guessers, &Life::guessers);
+  send(people_.robbers, &Life::robbers);
   send(people_.griefers, &Life::griefers);
   send(people_.copiers, &Life::copiers);
 }
@@ -145,17 +147,11 @@ Status MarketRun::post(Life& life, std::int64_t number) {
 Status MarketRun::offer(Life& life, std::size_t verifier) {
   const Person& who = person(verifier);
   DGX_CHECK(world_.fund(who, who.bond));
-  manifest::BeaconCommitment body{life.task, life.chance.digest(), plan_.task.dataset.digest,
+  const Digest secret = life.chance.digest(), id = life.chance.digest();
+  life.secrets.push_back({verifier, id, secret});
+  manifest::BeaconCommitment body{life.task, manifest::beacon_commitment(secret), plan_.task.dataset.digest,
                                   plan_.task.initial.digest, 1};
-  const Digest id = life.chance.digest();
-  if (plan_.has_rounds()) {
-    body.bond = who.bond;
-  } else {
-    life.named = verifier;
-    life.offer = id;
-    life.secret = body.commitment;
-    body.commitment = manifest::beacon_commitment(life.secret);
-  }
+  if (plan_.has_rounds()) body.bond = who.bond;
   return world_.say(body, who.key, id);
 }
 
@@ -167,7 +163,7 @@ Status MarketRun::assign(Life& life, std::int64_t number) {
   }
   DGX_CHECK(world_.fund(person(life.solver), plan_.bonds.solver + plan_.bonds.challenger));
   manifest::Assign body{life.task, std::nullopt, plan_.task.dataset.digest, plan_.task.initial.digest, 1};
-  if (!plan_.has_rounds()) body.commitment = life.offer;
+  if (!plan_.has_rounds()) body.commitment = life.secrets.front().offer;
   DGX_CHECK(world_.say(body, person(life.solver).key, life.chance.digest()));
   schedule(world_.now(), Step::kProve, number);
   return {};
@@ -205,13 +201,12 @@ Status MarketRun::prove(Life& life, std::int64_t number) {
     schedule(std::min(plan_round(), last + 1), Step::kOpen, number);
     return {};
   }
-  if (person(life.named).kind == AgentKind::kSilent) {
+  life.verifier = life.secrets.front().by;
+  if (person(life.verifier).kind == AgentKind::kSilent) {
     schedule(waits + 1, Step::kOpen, number);
     return {};
   }
-  DGX_CHECK(world_.say(manifest::Beacon{life.task, life.offer, life.proof, life.secret,
-                                        manifest::beacon_value(life.secret, life.proof)},
-                       person(life.named).key, life.chance.digest()));
+  DGX_CHECK(world_.say(secret_of(life), person(life.verifier).key, life.chance.digest()));
   schedule(world_.now(), Step::kOpen, number);
   return {};
 }
@@ -223,7 +218,7 @@ Status MarketRun::open(Life& life, std::int64_t number) {
   if (source) {
     DGX_TRY(const auto segments, protocol::segments_of(plan_.task, now.proof->body));
     DGX_TRY(life.drawn,
-            protocol::policy_draw(plan_.task, segments, source->value, life.proof, person(life.named).key));
+            protocol::policy_draw(plan_.task, segments, source->value, life.proof, source->signer));
     if (!life.faked.empty()) tally_.of(Counted::kFalseDrawn).add(life.fault().has_value());
   }
   if (now.round) {

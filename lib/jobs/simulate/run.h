@@ -29,6 +29,13 @@ struct Event {
   }
 };
 
+/// An offer, and the secret to which it commits.
+struct HiddenSecret {
+  std::size_t by = 0;
+  Digest offer;
+  Digest secret;
+};
+
 /// An audit that was committed to.
 struct HiddenAudit {
   std::size_t by = 0;
@@ -43,16 +50,15 @@ struct Life {
   Digest proof = {};
   std::size_t submitter = 0;
   std::size_t solver = 0;
-  std::vector<std::int64_t> faked = {};  ///< segments, ascending
-  std::vector<std::int64_t> drawn = {};  ///< segments, ascending, once they are
-  /// Without rounds: the verifier whom the solver names, their offer and its secret.
-  std::size_t named = 0;
-  Digest offer = {};
-  Digest secret = {};
+  std::vector<std::int64_t> faked = {};    ///< segments, ascending
+  std::vector<std::int64_t> drawn = {};    ///< segments, ascending, once they are
+  std::vector<HiddenSecret> secrets = {};  ///< of all offers; without rounds of the one that the solver names
   Digest verdict = {};
-  bool unseen = false;  ///< the verdict accepts what its signer has not replayed
+  std::size_t verifier = 0;                 ///< who gave it
+  bool unseen = false;                      ///< it accepts what its signer has not replayed
+  std::optional<std::int64_t> forced = {};  ///< the segment whose witness has to be false in it
   std::vector<HiddenAudit> audits = {};
-  std::vector<std::size_t> volunteers = {}, griefers = {}, copiers = {};
+  std::vector<std::size_t> volunteers = {}, guessers = {}, robbers = {}, griefers = {}, copiers = {};
   std::vector<std::pair<std::size_t, std::int64_t>> work = {};  ///< by whom, at which price
 
   [[nodiscard]] bool is_faked(std::int64_t segment) const;
@@ -89,26 +95,42 @@ class MarketRun {
   [[nodiscard]] Status give_verdict(Life& life, std::int64_t number, std::size_t turn);
   [[nodiscard]] Status commit(Life& life, std::int64_t number);
   [[nodiscard]] Status commit_one(Life& life, std::size_t who);
+  /// Lets a robber reveal the verifier's secret, if that has been sold.
+  [[nodiscard]] Status rob(Life& life);
   [[nodiscard]] Status show(Life& life, std::int64_t number);
   [[nodiscard]] Status object(Life& life, std::int64_t number);
   [[nodiscard]] Status answer_refutations(Life& life);
   [[nodiscard]] Status bear_out(Life& life, const HiddenAudit& audit);
+  /// Lets the verifier lose a game on purpose, if that saves the auditor's bond and costs the two less.
+  [[nodiscard]] Status save_auditor(Life& life);
   [[nodiscard]] Status visit(Life& life);
   [[nodiscard]] Status challenge_proof(Life& life, std::size_t who, std::int64_t segment);
   [[nodiscard]] Status challenge_refutation(Life& life, const Digest& id, const manifest::Verdict& body);
   [[nodiscard]] Status challenge(Life& life, std::size_t who, manifest::Challenge body, bool answered);
   [[nodiscard]] manifest::Challenge challenge_of(const Life& life, std::int64_t segment) const;
+  /// A challenge of the witness that the verdict states for the segment, which is drawn.
+  [[nodiscard]] manifest::Challenge witness_challenge(const Life& life, std::int64_t segment) const;
   /// The body of a verdict of the draw, or of an audit, that accepts.
   [[nodiscard]] manifest::Verdict acceptance(Life& life) const;
   /// Lets it refute the segment instead.
   void refute(Life& life, manifest::Verdict& body, std::int64_t segment) const;
   /// True if somebody replays the draw before they say anything about this proof.
   [[nodiscard]] bool looks(const Life& life, std::size_t who) const;
+  /// True if the verifier tells them which error is forced.
+  [[nodiscard]] bool is_told(const Life& life, std::size_t who) const;
+  /// Those who re-check the verdict without having been drawn, as many as can.
+  [[nodiscard]] std::vector<std::size_t> unasked(const Life& life) const;
+  /// The segments whose witnesses this one denies in a proof without a fault.
+  [[nodiscard]] std::vector<std::int64_t> denied_by(Life& life, std::size_t who);
+  /// The statement that reveals the secret of whoever gave the verdict.
+  [[nodiscard]] manifest::Beacon secret_of(const Life& life) const;
   [[nodiscard]] std::int64_t replay_price(const Life& life, std::size_t who) const;
 
   // run_ends.cc: the settlement, and what is counted of it.
   [[nodiscard]] Status settle(Life& life, std::int64_t number);
   void count(const Life& life, const manifest::Settlement& settlement);
+  void count_auditor(const Life& life, const manifest::Settlement& settlement);
+  void count_forced(const Life& life);
   void count_gains(const Life& life, const manifest::Settlement& settlement);
   void count_pool();
   /// kInternal unless what people have gained is what the market's own accounts have not.

@@ -51,11 +51,35 @@ void MarketRun::count(const Life& life, const manifest::Settlement& settlement) 
     tally_.paid_by_submitters +=
         plan_.task.estimate.escrow - paid_to(settlement, person(life.submitter).account);
   }
-  if (now.audit && now.audit->auditor) {
-    const Person& auditor = person(people_.of_key(now.audit->auditor->drawn.verifier));
-    if (paid_to(settlement, auditor.account) >= auditor.bond + now.audit->fee)
-      tally_.paid_to_auditors += now.audit->fee;
-  }
+  if (now.audit && now.audit->auditor) count_auditor(life, settlement);
+  if (protocol::owes_secret(now)) count_forced(life);
+}
+
+/// Counts the pay of an auditor, and whether one who did not look has lost the bond.
+void MarketRun::count_auditor(const Life& life, const manifest::Settlement& settlement) {
+  const protocol::AuditDraw& audit = *record(life).audit;
+  const std::size_t who = people_.of_key(audit.auditor->drawn.verifier);
+  const std::int64_t paid = paid_to(settlement, person(who).account);
+  if (paid >= person(who).bond + audit.fee) tally_.paid_to_auditors += audit.fee;
+  const AgentKind kind = person(who).kind;
+  const bool lost = paid < person(who).bond;
+  if (kind == AgentKind::kLazy || kind == AgentKind::kSybil) tally_.of(Counted::kUnseenAudit).add(lost);
+  if (kind == AgentKind::kGuesser) tally_.of(Counted::kGuessedAudit).add(lost);
+}
+
+/// The lots of forced errors, and what is paid for them. The first who was drawn is the only one who has a
+/// jackpot, and not if the secret came before its time.
+void MarketRun::count_forced(const Life& life) {
+  const TaskRecord& now = record(life);
+  if (!now.secret) return;
+  tally_.of(Counted::kForced).add(protocol::forced_segment(now).has_value());
+  const auto claims = std::count_if(now.rechecks.begin(), now.rechecks.end(),
+                                    [&](const auto& one) { return protocol::claims_jackpot(now, one); });
+  const bool first = now.round->drawn.front().drawn.verifier == now.verdict->key_id;
+  if (claims == 0 || !first || now.secret->early) return;
+  tally_.of(Counted::kJackpot).add(now.jackpot == plan_.policy.jackpot);
+  if (!protocol::has_fallen(now, now.verdict->id, world_.now()))
+    tally_.paid_to_claimants += claims * (now.jackpot >> (claims - 1));
 }
 
 /// Gains: what each party is paid, less the stakes that are in the settlement, less their work. Bonds that

@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "dgx/core/parallel.h"
+#include "dgx/protocol/bounds.h"
 #include "simulate/plan.h"
 #include "simulate/run.h"
 #include "simulate/simulate_svg.h"
@@ -85,6 +86,14 @@ std::vector<RecheckPrice> recheck_prices() {
   return out;
 }
 
+/// Closed form 4, for a task like those that are played.
+Result<std::string> volunteers_paid_for(const Plan& plan) {
+  DGX_TRY(const auto rows, protocol::bounds(plan.policy, &plan.task, {0, plan.open}));
+  const auto row = std::find_if(rows.begin(), rows.end(),
+                                [](const protocol::Bound& one) { return one.name == "volunteers"; });
+  return row->value;
+}
+
 double percent_of(__int128 amount, __int128 whole) {
   return whole == 0 ? 0 : 100 * static_cast<double>(amount) / static_cast<double>(whole);
 }
@@ -105,7 +114,9 @@ Simulation summed_up(const Plan& plan, const People& people, const Sums& sums) {
   if (total.pool_least >= 0) out.pool_least = total.pool_least;
   const __int128 trained = static_cast<__int128>(plan.cost) * total.paid;
   out.overhead_percent = percent_of(total.paid_by_submitters - trained, trained);
-  out.audits_percent = percent_of(total.paid_to_auditors, static_cast<__int128>(plan.cost) * out.tasks);
+  const __int128 all = static_cast<__int128>(plan.cost) * out.tasks;
+  out.audits_percent = percent_of(total.paid_to_auditors, all);
+  out.jackpots_percent = percent_of(total.paid_to_claimants, all);
   out.rechecking = recheck_prices();
   return out;
 }
@@ -130,6 +141,7 @@ Result<Simulation> simulate(const manifest::Policy& policy, const Agents& agents
   DGX_TRY(const People people, make_people(plan, keys));
   DGX_TRY(const Sums sums, play_all(plan, options.tasks, markets, context));
   Simulation out = summed_up(plan, people, sums);
+  DGX_TRY(out.volunteers_paid_for, volunteers_paid_for(plan));
   out.markets = markets;
   if (options.picture) out.svg = simulation_svg(out);
   return out;

@@ -74,6 +74,7 @@ void Tally::add(const Tally& other) {
   paid += other.paid;
   paid_by_submitters += other.paid_by_submitters;
   paid_to_auditors += other.paid_to_auditors;
+  paid_to_claimants += other.paid_to_claimants;
   if (other.pool_least >= 0 && (pool_least < 0 || other.pool_least < pool_least))
     pool_least = other.pool_least;
 }
@@ -110,6 +111,12 @@ std::vector<Rate> rates_of(const Plan& plan, const People& people, const Tally& 
   add("false_proof_caught", tries(Counted::kFalseCaught));
   add("unseen_verdict_audited", tries(Counted::kUnseenAudited));
   add("unseen_verdict_caught", tries(Counted::kUnseenCaught));
+  const double forced = static_cast<double>(plan.policy.forced_error_ppm) / kMillion;
+  add("forced_error", tries(Counted::kForced), forced);
+  add("jackpot_whole", tries(Counted::kJackpot));
+  add("guess_right", tries(Counted::kGuess), forced / static_cast<double>(plan.drawn));
+  add("unseen_audit_caught", tries(Counted::kUnseenAudit));
+  add("guessed_audit_caught", tries(Counted::kGuessedAudit));
   double bonds = 0;
   std::map<AgentKind, double> staked;
   for (const std::size_t verifier : people.verifiers) {

@@ -45,8 +45,13 @@ enum class Counted : std::uint8_t {
   kFalseCaught,    ///< of the false proofs, those whose solver lost the bond
   kUnseenCaught,   ///< of the verdicts on true proofs that were given without looking, those that fell
   kUnseenAudited,  ///< of those, the ones whose auditor looked
+  kForced,         ///< of the acceptances whose secret was revealed, those with a forced error
+  kJackpot,        ///< of the forced errors that were claimed, those whose jackpot was the policy's
+  kGuess,          ///< of the guesses about verdicts whose signers looked, those that were right
+  kUnseenAudit,    ///< of the audits given without looking, those whose auditor lost the bond
+  kGuessedAudit,   ///< of the audits that guess, those whose auditor lost the bond
 };
-inline constexpr std::size_t kCounted = 6;
+inline constexpr std::size_t kCounted = 11;
 
 /// All that is counted in a market, or in several.
 struct Tally {
@@ -58,6 +63,7 @@ struct Tally {
   std::int64_t paid = 0;            ///< tasks whose solver was paid
   __int128 paid_by_submitters = 0;  ///< for these
   __int128 paid_to_auditors = 0;
+  __int128 paid_to_claimants = 0;
   std::vector<PoolLine> pool;
   std::int64_t pool_least = -1;  ///< once as many tasks are open as will be; -1: never
 

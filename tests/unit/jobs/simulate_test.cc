@@ -46,6 +46,18 @@ manifest::Policy audited(std::int64_t audit_ppm) {
   return out;
 }
 
+/// audited() in which errors are forced, too, with a bond for which a volunteer's guess does not pay.
+manifest::Policy forced(std::int64_t audit_ppm, std::int64_t forced_error_ppm, std::int64_t jackpot) {
+  manifest::Policy out = audited(audit_ppm);
+  out.forced_error_ppm = forced_error_ppm;
+  out.jackpot = jackpot;
+  out.jackpot_tax_ppm += forced_error_ppm * jackpot / 1'000'000;
+  out.challenger_bond = 1'000'000;
+  out.verifier_bond = 1'000'000;
+  out.solver_bond_ppm = 400'000;
+  return out;
+}
+
 AgentGroup group(AgentKind kind, std::int64_t count = 1) {
   AgentGroup out;
   out.kind = kind;
@@ -118,13 +130,18 @@ TEST_CASE("the outcome depends on seed and markets, not on threads") {
                    group(AgentKind::kCopier),
                    group(AgentKind::kFarmer),
                    group(AgentKind::kGriefer),
+                   group(AgentKind::kGuesser),
                    group(AgentKind::kHonest, 4),
+                   group(AgentKind::kInsider),
                    group(AgentKind::kLazy),
+                   group(AgentKind::kRobber, 20),
+                   group(AgentKind::kSeller),
                    group(AgentKind::kSilent),
                    group(AgentKind::kSybil),
+                   group(AgentKind::kVenal, 2),
                    group(AgentKind::kVolunteer, 5)};
-  const Simulation one = played(audited(300'000), all, 1'500, 3, 1);
-  const Simulation two = played(audited(300'000), all, 1'500, 3, 2);
+  const Simulation one = played(forced(300'000, 300'000, 200'000), all, 1'500, 3, 1);
+  const Simulation two = played(forced(300'000, 300'000, 200'000), all, 1'500, 3, 2);
   CHECK(one.svg == two.svg);
   CHECK(one.statements == two.statements);
   REQUIRE(one.earnings.size() == two.earnings.size());
@@ -139,6 +156,10 @@ TEST_CASE("the outcome depends on seed and markets, not on threads") {
   CHECK(row_of(one, AgentKind::kAccomplice, Role::kVerifier).mean < 0);
   CHECK(row_of(one, AgentKind::kVolunteer, Role::kVolunteer).times > 20);
   CHECK(row_of(one, AgentKind::kCopier, Role::kChallenger).times > 5);
+  CHECK(row_of(one, AgentKind::kGuesser, Role::kVolunteer).mean < 0);
+  CHECK(row_of(one, AgentKind::kSeller, Role::kVerifier).mean < 0);
+  CHECK(row_of(one, AgentKind::kRobber, Role::kChallenger).mean > 0);
+  CHECK(row_of(one, AgentKind::kInsider, Role::kVolunteer).times > 5);
   CHECK(one.pool_least >= 0);
 }
 
@@ -222,10 +243,6 @@ TEST_CASE("people and policies that make no market are refused") {
   AgentGroup rich = group(AgentKind::kHonest, 64);
   rich.bond = std::int64_t{1} << 43;
   CHECK(refused(rounds, {rich}).find("deposits exceed 2^53") != std::string::npos);
-  manifest::Policy forced = rounds;
-  forced.forced_error_ppm = 1;
-  CHECK(refused(forced, standard_agents()) ==
-        "policy: forced_error_ppm: errors are not forced in this version, nor simulated");
   manifest::Policy small = rounds;
   small.segment_operations = 1;
   CHECK(refused(small, standard_agents()).starts_with("policy: the simulated task: "));
@@ -238,6 +255,109 @@ TEST_CASE("people and policies that make no market are refused") {
   CHECK(refused(rounds, standard_agents(), many) == "--open: is 0, must be 1 to 10000");
 }
 
+TEST_CASE("errors are forced as often as they should be, and those who look are paid for them") {
+  const Simulation out = played(forced(500'000, 200'000, 300'000), standard_agents(), 2'000, 2);
+  CHECK(out.reasons == std::map<std::string, std::int64_t>{{"accepted", 2'000}});
+  CHECK(*rate_of(out, "forced_error").expected == 0.2);
+  CHECK(*rate_of(out, "forced_error").p > 0.01);
+  // An auditor, alone with the error, has all of the jackpot; half of the tasks have one.
+  const double claims = rate_of(out, "jackpot_whole").rate * 300'000 * 0.2;
+  CHECK(is_between(100 + claims, row_of(out, AgentKind::kHonest, Role::kAuditor)));
+  CHECK(out.jackpots_percent == Approx(0.5 * claims / 1e4).epsilon(0.15));
+  CHECK(out.pool_least >= 0);
+}
+
+// An auditor who confirms unseen loses fee and bond with rho: form 2.
+TEST_CASE("a lazy auditor breaks even at the bond that the closed form says") {
+  manifest::Policy policy = forced(500'000, 400'000, 0);
+  constexpr double kForced = 0.4, kReplay = 50'000, kFee = 50'100;
+  const double break_even = kReplay / kForced - kFee;
+  policy.verifier_bond_ppm = 0;
+  policy.verifier_bond = std::llround(break_even);
+  const Simulation out = played(policy, {group(AgentKind::kHonest, 6), group(AgentKind::kLazy, 6)}, 3'000, 2);
+  CHECK(is_between(kFee - kForced * (kFee + break_even), row_of(out, AgentKind::kLazy, Role::kAuditor)));
+  CHECK(rate_of(out, "unseen_audit_caught").low < kForced);
+  CHECK(rate_of(out, "unseen_audit_caught").high > kForced);
+}
+
+// Above rho = q / (q + 1), here 1/2, an auditor who denies a row unseen is found less than one who confirms.
+TEST_CASE("too many forced errors can be guessed") {
+  manifest::Policy policy = forced(500'000, 800'000, 0);
+  policy.sample_ppm = 10'000;
+  const Simulation out = played(
+      policy, {group(AgentKind::kGuesser), group(AgentKind::kHonest, 8), group(AgentKind::kLazy)}, 3'000, 2);
+  CHECK(*rate_of(out, "guess_right").expected == 0.8);
+  CHECK(*rate_of(out, "guess_right").p > 0.01);
+  CHECK(rate_of(out, "guessed_audit_caught").high < rate_of(out, "unseen_audit_caught").low);
+}
+
+// Auditors who are saved gain nothing by not looking where the bond is what form 2 says of them.
+TEST_CASE("an auditor whom the verifier saves breaks even at the bond that the closed form says") {
+  manifest::Policy policy = forced(500'000, 200'000, 0);
+  constexpr double kForced = 0.2, kReplay = 50'000, kFee = 50'100;
+  const double break_even = 2 * kReplay / kForced - 4 * kFee;
+  policy.verifier_bond_ppm = 0;
+  policy.verifier_bond = std::llround(break_even);
+  AgentGroup honest = group(AgentKind::kHonest);
+  const AgentGroup venal = group(AgentKind::kVenal, 10);
+  const Simulation out = played(policy, {honest, venal}, 4'000, 2);
+  double gained = 0;
+  for (const Earnings& row : out.earnings) gained += row.kind == AgentKind::kVenal ? row.total : 0;
+  const double audits = static_cast<double>(row_of(out, AgentKind::kVenal, Role::kAuditor).times);
+  const double verdicts = static_cast<double>(row_of(out, AgentKind::kVenal, Role::kVerifier).times);
+  // One in ten verdicts that they audit is honest, and saves nobody, who then loses less at this bond. Of
+  // each D_v / 2 the finders have all but 2^-9.
+  const double alone = kReplay - kForced * (kFee + break_even);
+  const double saved = kReplay - kForced * (2 * kFee + break_even / 2 * (1 + 0.5 / 256));
+  const double expected = 100 * (verdicts + audits) + audits * (alone / 10 + saved * 9 / 10);
+  const double spread = std::sqrt(audits * kForced * 0.8) * (kFee + break_even);
+  CHECK(std::abs(gained - expected) < 4 * spread);
+  CHECK(spread < 0.03 * audits * (kFee + break_even));
+}
+
+// Volunteers share with the error's maker, who is an insider here, so that one alone has half of a jackpot.
+TEST_CASE("volunteers gain up to as many of them as the closed form says") {
+  manifest::Policy policy = forced(0, 500'000, 60'000);  // rho J = 3 C_w, C_w = 10000
+  policy.sample_ppm = 10'000;
+  policy.jackpot_tax_ppm = 100'000;  // so that the pool does not cut what they are promised
+  SimulateOptions options;
+  options.tasks = 3'000;
+  options.markets = 2;
+  options.open = 10;
+  options.seed = 1;
+  double before = 1e9;
+  for (const std::int64_t volunteers : {1, 6, 14}) {
+    const Agents agents{group(AgentKind::kHonest), group(AgentKind::kInsider, 6),
+                        group(AgentKind::kVolunteer, volunteers)};
+    Progress progress;
+    const auto out = simulate(policy, agents, options, {2, Clobber::kRefuse, {}, progress, kGoOn});
+    REQUIRE(out.ok());
+    CHECK(out->volunteers_paid_for == "8");
+    // One in seven verdicts is an honest verifier's, who claims nothing: a volunteer's jackpot is twice as
+    // much then.
+    const double alone = 15'000 * std::pow(0.95, static_cast<double>(volunteers) - 1) * (6 + 2 * 1) / 7;
+    const Earnings& row = row_of(*out, AgentKind::kVolunteer, Role::kVolunteer);
+    CHECK(is_between(alone - 10'000, row));
+    CHECK(row.mean < before);
+    before = row.mean;
+  }
+}
+
+TEST_CASE("who farms jackpots pays for them with the tax") {
+  const Simulation out = played(forced(0, 500'000, 200'000),
+                                {group(AgentKind::kFarmer, 2), group(AgentKind::kHonest, 2)}, 1'000, 2);
+  double total = 0, tasks = 0;
+  for (const Earnings& row : out.earnings) {
+    if (row.kind != AgentKind::kFarmer) continue;
+    total += row.total;
+    if (row.role == Role::kSubmitter) tasks = static_cast<double>(row.times);
+  }
+  CHECK(tasks > 400);
+  // Training costs them nothing; what they have beside it is the jackpot's, and less than the tax.
+  CHECK(row_of(out, AgentKind::kFarmer, Role::kVolunteer).total > 0);
+  CHECK(total < 0);
+}
+
 TEST_CASE("windows of a millisecond, and rounds that never come in time, end every task") {
   manifest::Policy hasty = audited(500'000);
   hasty.window_reveal_ms = 1;
@@ -246,6 +366,13 @@ TEST_CASE("windows of a millisecond, and rounds that never come in time, end eve
   hasty.window_move_ms = 8;
   const Simulation out = played(hasty, {group(AgentKind::kHonest, 4), group(AgentKind::kGriefer)}, 200, 2);
   CHECK(out.reasons == std::map<std::string, std::int64_t>{{"unverified", 200}});
+  hasty.forced_error_ppm = 500'000;
+  hasty.window_reveal_ms = 700'000;
+  CHECK(played(hasty,
+               {group(AgentKind::kHonest, 4), group(AgentKind::kLazy, 4), group(AgentKind::kGuesser),
+                group(AgentKind::kSeller), group(AgentKind::kRobber, 64)},
+               400, 2)
+            .tasks == 400);
   hasty.window_proof_ms = 1;
   CHECK(played(hasty, standard_agents(), 10, 1).reasons.at("no-assignment") == 10);
 }

@@ -27,14 +27,19 @@ enum class AgentKind : std::uint8_t {
   kCopier,      ///< opens the game that somebody else has opened
   kFarmer,      ///< posts tasks to themselves, and verifies them: for the jackpot's money
   kGriefer,     ///< challenges proofs at random
+  kGuesser,     ///< verifies without looking; audits, and re-checks as volunteers, by denying one row unseen
   kHonest,      ///< solves, verifies and audits
+  kInsider,     ///< an honest verifier, who claims their own forced errors with another key
   kLazy,        ///< verifies and audits without looking
+  kRobber,      ///< reveals the secret of a seller before it is due
+  kSeller,      ///< an honest verifier, who tells robbers the secret
   kSilent,      ///< offers to verify, and says nothing more
   kSubmitter,   ///< posts all tasks but the farmers'; in every market, and not to be asked for
   kSybil,       ///< a lazy one with several keys
+  kVenal,       ///< an honest verifier, who audits without looking; they save each other
   kVolunteer,   ///< re-checks one verdict of those that are open at a time
 };
-inline constexpr std::size_t kAgentKinds = 12;
+inline constexpr std::size_t kAgentKinds = 17;
 [[nodiscard]] std::string_view name_of(AgentKind kind);
 
 /// The most people of one kind, and keys of one sybil.
@@ -121,7 +126,12 @@ struct Simulation {
   std::optional<std::int64_t> pool_least;
   /// Payments of submitters besides the training, in percent of its cost, where the solver is paid.
   double overhead_percent = 0;
-  double audits_percent = 0;  ///< what audits are paid, in percent of the training of all tasks
+  /// Payments to auditors, and to those who claim forced errors, in percent of the training of all tasks.
+  double audits_percent = 0;
+  double jackpots_percent = 0;
+  /// The volunteers whom the jackpot pays for where so many tasks are open, by closed form 4 of dgx-money(7):
+  /// a number, or "any".
+  std::string volunteers_paid_for;
   std::vector<RecheckPrice> rechecking;
   std::string svg;  ///< empty unless asked for
 };
