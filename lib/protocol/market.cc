@@ -33,15 +33,17 @@ Status apply_rule(MarketState& market, const Entry& entry, const T& body) {
 }  // namespace
 
 Status Market::apply(const manifest::Signed<manifest::Body>& statement, std::int64_t milliseconds) {
-  const std::string_view kind = manifest::name_of(manifest::kind_of(statement.body));
-  const std::string where = fmt::format("{} {}", kind, statement.id.brief());
+  // In words only for errors: most statements are taken.
+  const auto where = [&] {
+    return fmt::format("{} {}", manifest::name_of(manifest::kind_of(statement.body)), statement.id.brief());
+  };
   const bool first = !state_.policy.has_value();
   if (!first && milliseconds < state_.clock.receipt_now())
-    return malformed(where + ": earlier than the entry before");
+    return malformed(where() + ": earlier than the entry before");
   if (first && !std::holds_alternative<manifest::LedgerPolicy>(statement.body)) {
-    return malformed(where + ": the first statement must be the operator's policy");
+    return malformed(where() + ": the first statement must be the operator's policy");
   }
-  if (state_.seen.contains(statement.id)) return not_allowed(where + ": is already in the ledger");
+  if (state_.seen.contains(statement.id)) return not_allowed(where() + ": is already in the ledger");
   // The rules see market time: at an entry that ends a pause it is still that of the entry before.
   const bool pause = is_pause(milliseconds);
   Status status = check_pause(statement, pause);
@@ -51,7 +53,7 @@ Status Market::apply(const manifest::Signed<manifest::Body>& statement, std::int
   if (status.ok()) {
     status = std::visit([&](const auto& body) { return apply_rule(state_, entry, body); }, statement.body);
   }
-  if (!status.ok()) return within(where, std::move(status).error());
+  if (!status.ok()) return within(where(), std::move(status).error());
   release_undrawn(state_, entry.now);
   state_.seen.insert(statement.id);
   if (state_.policy->beacon_source != 0) state_.slots.add(statement.id, milliseconds, *state_.policy);
@@ -85,8 +87,8 @@ std::vector<WaitingSlot> Market::slots_waiting() const {
     const bool audits = state == TaskState::kRecheck && may_draw_auditor(record) && !record.audit;
     if (state != TaskState::kProofCommitted && !audits) continue;
     const auto slot = state_.slots.all.find(audits ? record.verdict_slot : record.proof_slot);
-    if (slot == state_.slots.all.end() || slot->second.round) continue;
-    out[slot->first] = {slot->first, slot->second.head};
+    if (slot == state_.slots.all.end() || slot->second.round || out.contains(slot->first)) continue;
+    out[slot->first] = {slot->first, state_.slots.head_of(slot->first)};
   }
   std::vector<WaitingSlot> list;
   for (const auto& [number, slot] : out) list.push_back(slot);

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cassert>
+#include <iterator>
 
 #include "dgx/merkle/digests.h"
 
@@ -51,8 +53,17 @@ std::vector<DelayInterval> intervals_of(const manifest::Round& round, const mani
 }
 
 void Slots::add(const Digest& statement, std::int64_t milliseconds, const manifest::Policy& policy) {
+  const std::int64_t slot = slot_of(milliseconds, policy);
+  if (!all.empty() && slot != all.rbegin()->first) all.rbegin()->second.head = head_of(all.rbegin()->first);
+  all.try_emplace(all.end(), slot);
   tree.add_hash(merkle::ledger_leaf(statement, static_cast<std::uint64_t>(milliseconds)));
-  all[slot_of(milliseconds, policy)].head = {tree.root(), static_cast<std::int64_t>(tree.size())};
+}
+
+manifest::RootReference Slots::head_of(std::int64_t slot) const {
+  const auto found = all.find(slot);
+  assert(found != all.end());
+  if (found != std::prev(all.end())) return found->second.head;
+  return {tree.root(), static_cast<std::int64_t>(tree.size())};
 }
 
 Status check_origin(const manifest::Round& round, const manifest::Policy& policy) {

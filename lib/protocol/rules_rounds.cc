@@ -41,9 +41,10 @@ Status apply(MarketState& market, const Entry& entry, const manifest::Round& rou
   if (slot == market.slots.all.end())
     return not_allowed(fmt::format("nothing was logged in slot {}", round.slot));
   if (slot->second.round) return not_allowed(fmt::format("slot {} has its round already", round.slot));
-  if (slot->second.head != round.head)
-    return malformed(fmt::format("head: is not that of the {} entries up to the end of slot {}",
-                                 slot->second.head.count, round.slot));
+  const manifest::RootReference head = market.slots.head_of(round.slot);
+  if (head != round.head)
+    return malformed(
+        fmt::format("head: is not that of the {} entries up to the end of slot {}", head.count, round.slot));
   DGX_CHECK(check_origin(round, policy));
   slot->second.round = entry.statement.id;
   std::vector<std::pair<Digest, TaskRecord*>> audited;  // by their lots, which nobody could choose

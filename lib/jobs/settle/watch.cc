@@ -252,7 +252,7 @@ std::optional<std::vector<NotAnchored>> Watch::not_anchored(const ledger::Log& l
     if (note.earliest(quorum_) && fault_of(note.checkpoint.head, log).empty()) believed.push_back(&note);
   }
   std::vector<NotAnchored> out;
-  for (const auto& [slot, record] : market.slots()) {
+  for (const auto& [slot, record] : market.slots().all) {
     if (!record.round) continue;
     const NotAnchored one{slot, record.head.count, protocol::known_from(slot, policy)};
     const bool anchored = std::any_of(believed.begin(), believed.end(), [&](const Cosigned* note) {

@@ -56,8 +56,7 @@ Status World::advance(std::int64_t milliseconds) {
 }
 
 Status World::log_round(std::int64_t slot) {
-  const protocol::SlotRecord& record = market_.slots().at(slot);
-  manifest::Round round{ledger_, slot, record.head, {}, own_.digest()};
+  manifest::Round round{ledger_, slot, market_.slots().head_of(slot), {}, own_.digest()};
   if (plan_.policy.beacon_source == static_cast<std::int64_t>(manifest::RoundSource::kDelay)) {
     round.origin = manifest::DelayChain{plan_.policy.beacon_steps, {}};
   } else {

@@ -55,7 +55,7 @@ struct DelayInterval {
 
 /// A slot in which something was logged.
 struct SlotRecord {
-  manifest::RootReference head;  ///< the ledger's, after the last entry so far
+  manifest::RootReference head;  ///< the ledger's after its last entry, once there is one of a later slot
   std::optional<Digest> round;   ///< id of its round
 };
 
@@ -65,8 +65,11 @@ struct Slots {
   merkle::TreeBuilder tree;
   std::map<std::int64_t, SlotRecord> all;  ///< by number; only those with entries
 
-  /// Adds the next entry. Cost: logarithmic in the entries.
+  /// Adds the next entry. Cost: of the first of a slot, logarithmic in the entries; else constant on average.
   void add(const Digest& statement, std::int64_t milliseconds, const manifest::Policy& policy);
+  /// The ledger's head after the last entry so far of a slot, in which there is one: asserted. Cost: of the
+  /// last slot, logarithmic in the entries.
+  [[nodiscard]] manifest::RootReference head_of(std::int64_t slot) const;
 };
 
 /// kMalformed unless a round's origin is the one that the policy asks of its slot: the source, and the number

@@ -325,8 +325,8 @@ class Market {
   [[nodiscard]] const std::optional<manifest::Policy>& policy() const { return state_.policy; }
   /// The slots, over or not, without a round in which something was logged that waits for one; ascending.
   [[nodiscard]] std::vector<WaitingSlot> slots_waiting() const;
-  /// The slots in which something was logged, by number; none in a market without rounds.
-  [[nodiscard]] const std::map<std::int64_t, SlotRecord>& slots() const { return state_.slots.all; }
+  /// The slots in which something was logged; none in a market without rounds.
+  [[nodiscard]] const Slots& slots() const { return state_.slots; }
 
   /// Bytes that each of a ledger's files keeps free for all that open tasks, open games and balances can
   /// still need (dgx-ledger(5), "LIMITS"). Cost: linear in accounts and unsettled tasks.
