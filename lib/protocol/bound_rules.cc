@@ -16,6 +16,8 @@ constexpr std::int64_t kLeastSlots = 10;
 /// 10^12, and 10^18, of parts per million that are multiplied.
 constexpr Wide kTwice = Wide{kMillion} * kMillion;
 constexpr Wide kThrice = kTwice * kMillion;
+/// The most that a policy's bonds can be.
+constexpr std::int64_t kMostBond = std::int64_t{1} << 43;
 
 std::int64_t narrow(Wide number) {
   constexpr Wide kMost = Wide{1} << 62;
@@ -150,19 +152,30 @@ Mends mend_audit_fee(const Terms& t) {
   return {{"verifier_fee", narrow(Wide{t.reward} * kMillion / t.policy.audit_ppm - t.replay_price)}};
 }
 
-/// C_w / (rate (1 − alpha)) − fee: the bond of somebody who is watched at this rate, in parts per million.
-Wide least_verifier_bond(const Terms& t, std::int64_t rate) {
-  return std::max<Wide>(0,
-                        wide_ceil(t.recheck * kTwice, Wide{rate} * (kMillion - t.input.alpha_ppm)) - t.fee);
+/// A chance, as a fraction: parts of `of`, which is 10^6 or q 10^6.
+struct Chance {
+  Wide parts = 0;
+  Wide of = kMillion;
+};
+
+/// C_w / (chance (1 − alpha)), times `factor` and rounded up: what has to be at stake for one who saves C_w,
+/// and is found with this chance, above 0, unless an accomplice is drawn.
+Wide least_stake(const Terms& t, const Chance& chance, std::int64_t factor = 1) {
+  return wide_ceil(factor * Wide{t.recheck} * kMillion * chance.of,
+                   chance.parts * (kMillion - t.input.alpha_ppm));
+}
+/// The bond that has this stake together with the fee.
+Wide least_verifier_bond(const Terms& t, const Chance& chance) {
+  return std::max<Wide>(0, least_stake(t, chance) - t.fee);
 }
 /// The least rate with which the bond suffices.
 std::int64_t least_rate(const Terms& t) {
   const Wide lost = (Wide{t.verifier_bond} + t.fee) * (kMillion - t.input.alpha_ppm);
   return lost == 0 ? kMillion + 1 : narrow(wide_ceil(t.recheck * kTwice, lost));
 }
-Mends bond_for(const Terms& t, std::int64_t rate) {
-  return {{"verifier_bond",
-           narrow(least_verifier_bond(t, rate)) - part(t.verifier_bond, t.policy.verifier_bond)}};
+/// The policy's key with which a verifier stakes so much.
+Mend verifier_mend(const Terms& t, Wide bond) {
+  return {"verifier_bond", narrow(bond) - part(t.verifier_bond, t.policy.verifier_bond)};
 }
 
 Bound lazy_verifier(const Terms& t) {
@@ -171,7 +184,7 @@ Bound lazy_verifier(const Terms& t) {
   Bound out =
       rate == 0 && t.recheck > 0
           ? hopeless(name, formula, "none: no verdict is audited", t.verifier_bond)
-          : at_least(name, formula, t.recheck > 0 ? least_verifier_bond(t, rate) : 0, t.verifier_bond);
+          : at_least(name, formula, t.recheck > 0 ? least_verifier_bond(t, {rate}) : 0, t.verifier_bond);
   out.inputs = {{"C_w", text_of(t.recheck)},
                 {"c_ppm", text_of(rate)},
                 {"alpha_ppm", text_of(t.input.alpha_ppm)},
@@ -181,27 +194,87 @@ Bound lazy_verifier(const Terms& t) {
 }
 Mends mend_lazy_verifier(const Terms& t) {
   if (t.policy.audit_ppm == 0) return {{"audit_ppm", least_rate(t)}};
-  return bond_for(t, t.policy.audit_ppm);
+  return {verifier_mend(t, least_verifier_bond(t, {t.policy.audit_ppm}))};
 }
 
-Bound lazy_auditor(const Terms& t) {
-  const std::string name = "lazy_auditor", formula = "D_v >= C_w / (rho (1 - alpha)) - fee, if c > 0";
-  const std::int64_t rate = t.policy.forced_error_ppm;
-  const bool audits = t.policy.audit_ppm > 0 && t.recheck > 0;
-  Bound out = audits && rate == 0
-                  ? hopeless(name, formula, "none: nobody watches the auditors", t.verifier_bond)
-                  : at_least(name, formula, audits ? least_verifier_bond(t, rate) : 0, t.verifier_bond);
+/// The chances with which auditors who did not look are wrong about an honest verifier's verdict: if they
+/// confirm, with rho; if they deny one of the q rows, with 1 − rho / q.
+Chance confirming(const Terms& t) { return {t.policy.forced_error_ppm}; }
+Chance denying(const Terms& t) {
+  const Wide rows = Wide{t.sampled} * kMillion;
+  return {rows - t.policy.forced_error_ppm, rows};
+}
+/// The smaller one.
+Chance least_caught(const Terms& t) {
+  const Chance confirm = confirming(t), deny = denying(t);
+  return confirm.parts * t.sampled <= deny.parts ? confirm : deny;
+}
+/// The rate at which they are equal, and so the smaller one is greatest, rounded down.
+std::int64_t best_forced_rate(const Terms& t) { return kMillion * t.sampled / (t.sampled + 1); }
+
+/// True if a lazy auditor saves something.
+bool saves_by_audit(const Terms& t) { return t.policy.audit_ppm > 0 && t.recheck > 0; }
+/// A row about auditors: `least` is asked if any can be caught at all.
+Bound auditor_row(const Terms& t, const std::string& name, const std::string& formula,
+                  Wide (*least)(const Terms&)) {
+  const bool audits = saves_by_audit(t);
+  const bool hopes = least_caught(t).parts > 0;
+  const std::string why =
+      t.policy.forced_error_ppm == 0 ? "none: nobody watches the auditors" : "none: every guess is right";
+  Bound out = audits && !hopes ? hopeless(name, formula, why, t.verifier_bond)
+                               : at_least(name, formula, audits ? least(t) : 0, t.verifier_bond);
   if (t.policy.audit_ppm == 0) out.value = "none: no audits";
   out.inputs = {{"C_w", text_of(t.recheck)},
-                {"rho_ppm", text_of(rate)},
+                {"rho_ppm", text_of(t.policy.forced_error_ppm)},
+                {"q", text_of(t.sampled)},
                 {"alpha_ppm", text_of(t.input.alpha_ppm)},
                 {"fee", text_of(t.fee)}};
-  out.warning = "lazy auditing pays: too few errors are forced, or the bond is too small";
+  return out;
+}
+
+Wide least_for_lazy_auditor(const Terms& t) { return least_verifier_bond(t, least_caught(t)); }
+Bound lazy_auditor(const Terms& t) {
+  Bound out =
+      auditor_row(t, "lazy_auditor", "D_v >= C_w / ((1 - alpha) min(rho, 1 - rho / q)) - fee, if c > 0",
+                  least_for_lazy_auditor);
+  out.warning = "lazy auditing pays: too few errors are forced, or too many, or the bond is too small";
   return out;
 }
 Mends mend_lazy_auditor(const Terms& t) {
-  if (t.policy.forced_error_ppm == 0) return {{"forced_error_ppm", least_rate(t)}};
-  return bond_for(t, t.policy.forced_error_ppm);
+  if (least_caught(t).parts > 0) {
+    const Mend bond = verifier_mend(t, least_for_lazy_auditor(t));
+    if (bond.value <= kMostBond) return {bond};
+  }
+  // The rates with which the bond suffices: those at which confirming is found, and denying is.
+  const std::int64_t least = least_rate(t);
+  const Wide lost = (Wide{t.verifier_bond} + t.fee) * (kMillion - t.input.alpha_ppm);
+  const Wide rows = Wide{t.sampled} * kMillion;
+  const Wide most = lost == 0 ? -1 : rows - wide_ceil(t.recheck * kTwice * t.sampled, lost);
+  if (least <= most)
+    return {{"forced_error_ppm", narrow(std::clamp<Wide>(t.policy.forced_error_ppm, least, most))}};
+  Terms best = t;
+  best.policy.forced_error_ppm = best_forced_rate(t);
+  return {{"forced_error_ppm", best.policy.forced_error_ppm},
+          verifier_mend(best, least_for_lazy_auditor(best))};
+}
+
+/// A verifier who loses a game on purpose saves an auditor: the two lose D_v / 2 and the verifier's fee, and
+/// the auditor's if it is not about what they denied.
+Wide least_for_saved_auditor(const Terms& t) {
+  const Wide confirm = least_stake(t, confirming(t), 2) - 4 * Wide{t.fee};
+  const Wide deny = least_stake(t, denying(t), 2) - 2 * Wide{t.fee};
+  return std::max({Wide{0}, confirm, deny});
+}
+Bound saved_auditor(const Terms& t) {
+  Bound out = auditor_row(t, "saved_auditor",
+                          "D_v >= 2 A / rho - 4 fee, 2 A / (1 - rho / q) - 2 fee, A = C_w / (1 - alpha)",
+                          least_for_saved_auditor);
+  out.warning = "lazy auditing pays if the verifier can be bribed: to lose a game costs too little";
+  return out;
+}
+Mends mend_saved_auditor(const Terms& t) {
+  if (least_caught(t).parts == 0) return {};
+  return {verifier_mend(t, least_for_saved_auditor(t))};
 }
 
 Wide least_tax(const Terms& t) { return wide_ceil(t.audits() + t.jackpots(), kMillion); }
@@ -238,13 +311,37 @@ Bound guessing(const Terms& t) {
   return out;
 }
 Mends mend_guessing(const Terms& t) {
-  constexpr std::int64_t kMostBond = std::int64_t{1} << 43;
   if (wrong_rows(t) > 0) {
     const Wide least =
         wide_ceil(t.jackpots(), wrong_rows(t)) - part(t.challenger_bond, t.policy.challenger_bond);
     if (least <= kMostBond) return {{"challenger_bond", narrow(least)}};
   }
   return {{"jackpot", narrow(t.challenger_bond * wrong_rows(t) / t.policy.forced_error_ppm)}};
+}
+
+/// A verifier saves who guessed wrong as they save an auditor.
+Wide least_for_saved_guesser(const Terms& t) {
+  return std::max<Wide>(0, wide_ceil(2 * t.jackpots(), wrong_rows(t)) - 2 * Wide{t.fee});
+}
+Bound saved_guesser(const Terms& t) {
+  const std::string name = "saved_guesser", formula = "D_v >= 2 rho J / (q - rho) - 2 fee";
+  Bound out =
+      t.jackpots() > 0 && wrong_rows(t) == 0
+          ? hopeless(name, formula, "none: every guess is right", t.verifier_bond)
+          : at_least(name, formula, t.jackpots() > 0 ? least_for_saved_guesser(t) : 0, t.verifier_bond);
+  out.inputs = {{"rho_ppm", text_of(t.policy.forced_error_ppm)},
+                {"J", text_of(t.policy.jackpot)},
+                {"q", text_of(t.sampled)},
+                {"fee", text_of(t.fee)}};
+  out.warning = "guessing pays if the verifier can be bribed: to lose a game costs too little";
+  return out;
+}
+Mends mend_saved_guesser(const Terms& t) {
+  if (wrong_rows(t) == 0) return {{"jackpot", 0}};
+  const Mend bond = verifier_mend(t, least_for_saved_guesser(t));
+  if (bond.value <= kMostBond) return {bond};
+  const Wide lost = Wide{t.verifier_bond} + 2 * Wide{t.fee};
+  return {{"jackpot", narrow(lost * wrong_rows(t) / (2 * Wide{t.policy.forced_error_ppm}))}};
 }
 
 Bound challenger_bond(const Terms& t) {
@@ -289,8 +386,10 @@ constexpr BoundRule kRules[] = {{named_verifier, mend_named_verifier},
                                 {audit_fee, mend_audit_fee},
                                 {lazy_verifier, mend_lazy_verifier},
                                 {lazy_auditor, mend_lazy_auditor},
+                                {saved_auditor, mend_saved_auditor},
                                 {farming, mend_farming},
                                 {guessing, mend_guessing},
+                                {saved_guesser, mend_saved_guesser},
                                 {challenger_bond, mend_challenger_bond},
                                 {planting, mend_planting}};
 

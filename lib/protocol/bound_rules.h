@@ -20,8 +20,9 @@ struct BoundRule {
 /// Later rules follow from earlier ones. Rounds first, since without them nothing is drawn or audited; then
 /// the solver's bond, and the rate of audits, which may raise the verifier's; delays, and the windows in
 /// which rounds are awaited. The fee must leave a tax that can pay for audits, and the bonds of verifiers
-/// follow from fee and rates; a rate of forced errors then suffices that is no greater than that of audits.
-/// Tax and jackpot follow from the rates, the challenger's bond from the jackpot.
+/// follow from fee and rates, with a rate of forced errors that finds auditors who confirm, and those who
+/// guess. Tax and jackpot follow from the rates, the challenger's bond and once more the verifier's from the
+/// jackpot.
 [[nodiscard]] std::span<const BoundRule> bound_rules();
 
 /// D_s ≥ C / ((1 − alpha) (1 + alpha c)) − R, at least 0.

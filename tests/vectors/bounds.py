@@ -1,6 +1,7 @@
 """Vectors for the closed forms of dgx-money(7), derived from what each party gains, in exact fractions; it uses no code of dgx. Nothing is solved for a number:
 what is least or most is searched for, and a cheat may fake any number of segments. It compares bounds.json with what it derives; --accept writes it:
 /usr/bin/python3 tests/vectors/bounds.py --accept"""
+import itertools
 import json
 import math
 import pathlib
@@ -17,7 +18,7 @@ STANDARD = {"audit_ppm": 0, "beacon_slot_ms": 60_000, "beacon_source": 0, "beaco
             "split_verifier_ppm": 250_000, "treasury_ppm": 0, "verifier_bond": 10_000, "verifier_bond_ppm": 100_000, "verifier_fee": 100,
             "window_challenge_ms": 86_400_000, "window_reveal_ms": 86_400_000}
 AUDITED = {"beacon_source": 1, "audit_ppm": 180_000, "forced_error_ppm": 50_000, "solver_bond_ppm": 4 * M, "verifier_bond_ppm": M}
-# Two markets without a fault, and three with some.
+# A market without a fault, one that bribes alone endanger, and others.
 CASES = [
     ("audited", AUDITED, 0, 1),
     ("baited", AUDITED | {"sample_ppm": 10_000, "jackpot": 800_000, "jackpot_tax_ppm": 60_000, "challenger_bond": 50_000, "treasury_ppm": 1_000}, 100_000, 20),
@@ -27,6 +28,13 @@ CASES = [
                 "solver_bond_ppm": 0, "beacon_slot_ms": 86_400_000, "beacon_steps": 1 << 16, "jackpot": 10**7, "challenger_bond": 0}, 250_000, 3),
     ("hasty", AUDITED | {"window_challenge_ms": 60_000, "window_reveal_ms": 600_000}, 0, 1),
     ("pulsed", AUDITED | {"beacon_source": 2, "window_challenge_ms": 122_999, "window_reveal_ms": 62_999}, 0, 1)]
+
+
+# Guessing is found less than confirming: a draw of one row that is nearly always forced, and one that always is. Then one where a bribe for the verifier makes guessing pay.
+FORCED = AUDITED | {"jackpot": 100_000, "jackpot_tax_ppm": 200_000, "challenger_bond": 500_000}
+CASES += [("forced", FORCED | {"sample_ppm": 10_000, "forced_error_ppm": 950_000, "verifier_bond_ppm": 100_000}, 0, 1),
+          ("overforced", FORCED | {"forced_error_ppm": M, "sample_ppm": 10_000, "audit_ppm": M, "verifier_bond": 0, "verifier_bond_ppm": 0}, 200_000, 1),
+          ("saved", FORCED | {"jackpot": 2_000_000, "forced_error_ppm": 400_000, "challenger_bond": 2_000_000, "jackpot_tax_ppm": M, "verifier_bond_ppm": 50_000}, 100_000, 1)]
 
 
 class Market:
@@ -58,6 +66,33 @@ class Market:
         return self.c * self.fee + self.rho * max(Fraction(k, 2 ** (k - 1)) for k in range(1, 40)) * self.policy["jackpot"]
 
 
+    def forced(self):
+        """What may be forced, with its chance: no row, or one of q."""
+        return [(None, 1 - self.rho)] + [(row, self.rho / self.q) for row in range(self.q)]
+
+    def denials(self):
+        """What somebody may deny unseen: any rows."""
+        return itertools.chain.from_iterable(itertools.combinations(range(self.q), k) for k in range(self.q + 1))
+
+    def auditor(self, bond, saves):
+        """The most that an auditor who does not look has on average; with `saves` the verifier loses a game on purpose where they were wrong, and both share."""
+        def has(denied, forced):
+            wrong = set(denied) - {forced} or (forced is not None and forced not in denied)
+            if not wrong:
+                return self.fee
+            if not saves:
+                return -bond
+            # The verifier's fee and half of the bond are gone, half is the finders'; the auditor's fee is kept if the game is about a row that they denied.
+            return (self.fee if denied else 0) - self.fee - Fraction(bond, 2)
+        return max(sum(p * (self.alpha * self.fee + (1 - self.alpha) * has(denied, forced)) for forced, p in self.forced()) for denied in self.denials())
+
+    def guesser(self, bond, verifier_bond, saves):
+        """The most that a volunteer has on average who denies rows unseen."""
+        lost = self.fee + Fraction(verifier_bond, 2) if saves else bond
+        has = lambda denied, forced: self.policy["jackpot"] if (forced,) == denied else -lost
+        return max(sum(p * has(denied, forced) for forced, p in self.forced()) for denied in self.denials() if denied)
+
+
 def least(holds, high):
     """The least number for which it holds, from 0 to `high`; None if there is none. Once it holds it holds for all that are greater."""
     if not holds(high):
@@ -82,6 +117,7 @@ def rules(m):
     """Name, what the policy has, and whether a number in its place would do."""
     policy, bond = m.policy, m.bond
     watched = lambda rate: lambda number: m.recheck <= rate * (1 - m.alpha) * (m.fee + number)
+    audited = lambda saves: lambda number: m.c == 0 or m.auditor(number, saves) <= m.fee - m.recheck
     return {
         "named_verifier": (policy["beacon_source"], lambda number: number >= 1),
         "solver_bond": (bond["solver"], m.cheats_lose),
@@ -91,9 +127,11 @@ def rules(m):
         "verdict_round": (policy["window_challenge_ms"], lambda number: m.c == 0 or not policy["beacon_source"] or number >= policy["beacon_slot_ms"] + after_slot(policy)),
         "audit_fee": (R, lambda number: number >= m.c * m.fee),
         "lazy_verifier": (bond["verifier"], watched(m.c)),
-        "lazy_auditor": (bond["verifier"], watched(m.rho) if m.c > 0 else lambda number: True),
+        "lazy_auditor": (bond["verifier"], audited(False)),
+        "saved_auditor": (bond["verifier"], audited(True)),
         "farming": (m.tax, lambda number: number >= m.paid_out()),
-        "guessing": (bond["challenger"], lambda number: m.rho / m.q * policy["jackpot"] <= (1 - m.rho / m.q) * number),
+        "guessing": (bond["challenger"], lambda number: m.guesser(number, 0, False) <= 0),
+        "saved_guesser": (bond["verifier"], lambda number: m.guesser(0, number, True) <= 0),
         "challenger_bond": (bond["challenger"], lambda number: number >= m.segment),
         "planting": (bond["challenger"], planting(m))}
 
@@ -123,9 +161,11 @@ MENDS = {
     "verdict_round": [LEAST("window_challenge_ms")],
     "audit_fee": [MOST_OF("verifier_fee")],
     "lazy_verifier": [LEAST("verifier_bond")],
-    "lazy_auditor": [LEAST("verifier_bond"), LEAST("forced_error_ppm", M)],
+    "lazy_auditor": [LEAST("verifier_bond")],
+    "saved_auditor": [LEAST("verifier_bond")],
     "farming": [LEAST("jackpot_tax_ppm", M), MOST_OF("jackpot", jackpot_tax_ppm=M)],
     "guessing": [LEAST("challenger_bond"), MOST_OF("jackpot")],
+    "saved_guesser": [LEAST("verifier_bond"), MOST_OF("jackpot")],
     "challenger_bond": [LEAST("challenger_bond")],
     "planting": [LEAST("challenger_bond")]}
 
@@ -143,7 +183,21 @@ def mend(name, policy, alpha, tasks):
         found = search(lambda number: keeps(name, policy | beside | {key: number}, alpha, tasks), high)
         if found is not None and found >= low:
             return beside | {key: found}
-    return {}
+    return mend_rate(policy, alpha, tasks) if name == "lazy_auditor" else {}
+
+
+def mend_rate(policy, alpha, tasks):
+    """The nearest rate of forced errors that watches auditors. Confirming is found the more often the greater it is, denying a row the less: the rate at which both are
+    found as often is the best, and if the bond does not suffice with that, it has to be greater."""
+    holds = lambda rate: keeps("lazy_auditor", policy | {"forced_error_ppm": rate}, alpha, tasks)
+    q = Market(policy, alpha, tasks).q
+    best = q * M // (q + 1)
+    if not holds(best):
+        beside = {"forced_error_ppm": best}
+        return beside | {"verifier_bond": least(lambda number: keeps("lazy_auditor", policy | beside | {"verifier_bond": number}, alpha, tasks), MOST)}
+    if policy["forced_error_ppm"] < best:
+        return {"forced_error_ppm": least(holds, best)}
+    return {"forced_error_ppm": best + least(lambda more: not holds(best + more), M - best) - 1}
 
 
 def volunteers(m):
