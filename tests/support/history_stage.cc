@@ -9,12 +9,15 @@
 namespace dgx::test {
 namespace {
 
-manifest::Policy long_windows(MarketKind kind) {
-  constexpr std::int64_t kWindow = 4'000'000;
-  constexpr std::int64_t kMove = 1'600'000;
+manifest::Policy policy_of(MarketKind kind, std::int64_t window_ms) {
+  constexpr std::int64_t kLeastSlot = 1'000;
   manifest::Policy out = policy();
-  out.window_proof_ms = out.window_reveal_ms = out.window_challenge_ms = out.window_delivery_ms = kWindow;
-  out.window_move_ms = kMove;
+  out.window_proof_ms = out.window_reveal_ms = out.window_challenge_ms = out.window_delivery_ms = window_ms;
+  out.window_move_ms = window_ms * 2 / 5;
+  if (window_ms < out.beacon_slot_ms) {
+    out.beacon_slot_ms = kLeastSlot;
+    out.beacon_steps = 65'536;
+  }
   out.sample_ppm = 500'000;
   out.solver_bond_ppm = 200'000;
   out.verifier_bond_ppm = 100'000;
@@ -50,11 +53,12 @@ const Digest& id_of(std::uint8_t who) {
 
 Digest secret_of(std::uint8_t who) { return digest("secret of key " + std::to_string(who)); }
 
-Stage::Stage(MarketKind kind)
+Stage::Stage(MarketKind kind, std::int64_t window_ms)
     : scene(small_scene(kSteps, kEvery)),
-      ledger(said(manifest::LedgerPolicy{long_windows(kind), digest("nonce of the histories")}, kOperator)) {
+      ledger(said(manifest::LedgerPolicy{policy_of(kind, window_ms), digest("nonce of the histories")},
+                  kOperator)) {
   manifest::Task task = scene.task.body;
-  task.policy = long_windows(kind);
+  task.policy = ledger.body.policy;
   task.ledger = ledger.id;
   task.price = 100'000'000;
   task.caps.bytes = 1'000;

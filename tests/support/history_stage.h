@@ -43,9 +43,10 @@ template <class T>
 /// of their verdicts, or one that also forces errors in half of them.
 enum class MarketKind : std::uint8_t { kNamed, kDrawn, kAudited, kForced };
 
-/// A task of four segments of two steps of the small scene, in a market whose windows are an hour or longer.
+/// A task of four segments of two steps of the small scene, in a market all of whose windows are `window_ms`
+/// long, an hour or so unless given, but that for moves, which is two fifths of it.
 struct Stage {
-  explicit Stage(MarketKind kind);
+  explicit Stage(MarketKind kind, std::int64_t window_ms = 4'000'000);
 
   Scene scene;
   manifest::Signed<manifest::LedgerPolicy> ledger;
