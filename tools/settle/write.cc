@@ -2,9 +2,6 @@
 // dgx-settle(1).
 #include <fmt/format.h>
 
-#include <chrono>
-#include <thread>
-
 #include "dgx/cli/signals.h"
 #include "dgx/core/files.h"
 #include "settle/commands.h"
@@ -174,17 +171,8 @@ struct Run {
     jobs::LedgerWriter request = writer;
     request.file = ledger_of(writer.file, out);
     DGX_CHECK(warn_of_lag(out, request));
-    if (until_settled) request.wait.stop = &cli::watch_signals();
-    DGX_TRY(auto logged, jobs::run_ledger(request, task));
-    request.after_pause = false;
-    while (until_settled) {
-      DGX_TRY(const auto pause, jobs::milliseconds_to_run(request));
-      if (!pause) break;
-      if (!sleep_unless_stopped(*pause))
-        return Error{ErrorCode::kInterrupted, "stopped; what was logged stays", {}};
-      DGX_TRY(auto more, jobs::run_ledger(request, task));
-      std::move(more.begin(), more.end(), std::back_inserter(logged));
-    }
+    DGX_TRY(const auto logged, until_settled ? jobs::run_until_settled(request, task, cli::watch_signals())
+                                             : jobs::run_ledger(request, task));
     json::Array settled;
     for (const jobs::Logged& one : logged) {
       const auto* settlement = std::get_if<manifest::Settlement>(&one.statement.body);
@@ -193,15 +181,6 @@ struct Run {
     print_logged(out, logged, logged.back().receipt.body.head);
     out.field("settled", std::move(settled));
     return cli::Verdict::kDone;
-  }
-
-  /// Sleeps; false if a signal came meanwhile.
-  static bool sleep_unless_stopped(std::int64_t milliseconds) {
-    constexpr std::int64_t kSlice = 100;
-    const StopFlag& stop = cli::watch_signals();
-    for (; milliseconds > 0 && !stop.requested(); milliseconds -= kSlice)
-      std::this_thread::sleep_for(std::chrono::milliseconds(std::min(milliseconds, kSlice)));
-    return !stop.requested();
   }
 };
 

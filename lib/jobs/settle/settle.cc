@@ -475,23 +475,6 @@ Result<std::vector<Logged>> run_ledger(const LedgerWriter& options, const std::o
   return logged;
 }
 
-Result<std::optional<std::int64_t>> milliseconds_to_run(const LedgerWriter& options) {
-  DGX_TRY(const LedgerView view, view_ledger(options.file));
-  const protocol::MarketClock& clock = view.market.clock();
-  std::optional<std::int64_t> next;
-  for (const auto& [id, record] : view.market.tasks()) {
-    const protocol::Standing stands = protocol::standing(record, clock.now());
-    if (stands.state == protocol::TaskState::kSettled) continue;
-    const std::int64_t at =
-        stands.deadline_ms ? clock.receipt_time(*stands.deadline_ms) + 1 : clock.receipt_now();
-    next = std::min(next.value_or(at), at);
-  }
-  if (!next) return next;
-  *next = std::min(*next, clock.receipt_now() + protocol::heartbeat_ms(*view.market.policy()));
-  *next = std::max<std::int64_t>(0, *next - options.clock());
-  return next;
-}
-
 Result<std::int64_t> clock_lag(const LedgerWriter& options) {
   DGX_TRY(const LedgerSummary summary, head_of_ledger(options.file));
   return std::max<std::int64_t>(0, summary.milliseconds - options.clock());

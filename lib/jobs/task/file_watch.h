@@ -29,6 +29,8 @@ class FileWatch {
   void expect() { begun_ = Clock::now(); }
   /// Remembers how the files are now.
   void look() { seen_ = now(); }
+  /// True if somebody has written to a file since look().
+  [[nodiscard]] bool has_changed() const { return now() != seen_; }
   /// Returns after a change since look(), or after `at_most`. kInterrupted if the flag is set, or patience
   /// has run out; `awaited` says what for.
   [[nodiscard]] Status wait(const std::string& awaited,
