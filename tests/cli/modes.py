@@ -70,6 +70,7 @@ WITH = (
     (["dgx-referee", "d", "--check", "r"], {"--output": "o"}, "--check"),
     ([*PACK, "--normalise"], {"--shift": "1"}, "--normalise"),
     ([*PACK, "--like", "l"], {"--shift": "1"}, "--like"),
+    (["dgx-settle", "round", "l", "--key", "k", "--import", "p"], {"--until-logged": None}, "--import"),
     (["dgx-profile", "t", "--data", "d", "--key", "k", "--against", "p"], {"--steps": "1", "--segments": "1"}, "--against"),
     (["dgx-submit", "estimate", "t"], {"--data": "d", "--model": "m", "--steps": "4", "--seed": "1", "--price": "1"}, "TASK.json"),
 )

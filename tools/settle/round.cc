@@ -18,6 +18,9 @@ struct Round {
     command.key(options.writer.key.path, options.writer.key.passphrase_file);
     command.option("--import", "PULSE.json", options.pulse,
                    "a pulse of drand's quicknet, in a market whose rounds it gives");
+    command.flag("--until-logged", options.until_logged,
+                 "keep running until no round is awaited: wait for slots to end");
+    command.not_with({"--until-logged"}, {"--import"});
     command.output(options.output, "ROUND.json", cli::Need::kOptional, "the new rounds, one a line");
     command.wait(options.writer.wait);
     declare_after_pause(command, options.writer);

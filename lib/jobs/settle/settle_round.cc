@@ -11,6 +11,7 @@
 #include "dgx/jobs/round.h"
 #include "settle/delay_store.h"
 #include "settle/settle_files.h"
+#include "task/file_watch.h"
 
 namespace dgx::jobs {
 namespace {
@@ -59,6 +60,8 @@ class Rounds {
     const bool delays = policy_.beacon_source == static_cast<std::int64_t>(RoundSource::kDelay);
     if (delays && options_.pulse)
       return usage_error("the market's rounds are delays: they are computed, not imported");
+    if (!delays && options_.until_logged)
+      return usage_error("the market's rounds are pulses: they are imported, not waited for");
     DGX_CHECK(delays ? compute_all() : import());
     return finish();
   }
@@ -186,6 +189,23 @@ class Rounds {
   RoundsResult result_;
 };
 
+/// Sleeps until a slot is over.
+Status wait_for_end(const AwaitedRound& slot, const RoundOptions& options, const JobContext& context) {
+  const std::int64_t left = std::max<std::int64_t>(0, slot.ends_ms - options.writer.clock());
+  const std::string awaited = fmt::format("the end of slot {}", slot.slot);
+  return FileWatch({}, context.stop, std::nullopt).wait(awaited, std::chrono::milliseconds(left));
+}
+
+/// Adds what another look at the ledger has made.
+void add(RoundsResult more, RoundsResult& out) {
+  std::move(more.logged.begin(), more.logged.end(), std::back_inserter(out.logged));
+  out.head = more.head;
+  out.awaited = std::move(more.awaited);
+  out.behind_ms = more.behind_ms;
+  out.steps += more.steps;
+  if (more.steps > 0) out.steps_per_second = more.steps_per_second;
+}
+
 /// An interval of a logged round.
 struct Checked {
   std::size_t line = 0;  ///< of its round, from 1
@@ -214,6 +234,11 @@ Result<RoundsResult> log_rounds(const RoundOptions& options, const JobContext& c
     output.emplace(std::move(claimed));
   }
   DGX_TRY(RoundsResult out, Rounds(options, context).make());
+  while (options.until_logged && !out.awaited.empty()) {
+    DGX_CHECK(wait_for_end(out.awaited.front(), options, context));
+    DGX_TRY(RoundsResult more, Rounds(options, context).make());
+    add(std::move(more), out);
+  }
   if (output) {
     std::string text;
     for (const Logged& one : out.logged) text += one.statement.envelope + "\n";

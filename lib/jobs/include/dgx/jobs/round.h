@@ -15,6 +15,7 @@ namespace dgx::jobs {
 struct RoundOptions {
   LedgerWriter writer;
   std::optional<std::string> pulse;  ///< a pulse of drand, in a market whose source that is
+  bool until_logged = false;         ///< also of slots that are not over: wait for their ends
   std::string output;                ///< the new rounds, one a line; empty: none
 };
 
@@ -36,7 +37,7 @@ struct RoundsResult {
 };
 
 /// Makes the rounds of all slots that are over and that something in the ledger waits for, and logs each as
-/// soon as it is there.
+/// soon as it is there. With `until_logged` it goes on until nothing waits for a round.
 ///
 /// Delays are computed on context.threads threads, one each: a delay by itself cannot be made faster. How far
 /// each has come is kept in LEDGER.rounds, so that a call that was stopped or killed is continued by the
@@ -44,9 +45,10 @@ struct RoundsResult {
 /// signature is kept without being verified. A ledger that is a stranger's is refused before anything is
 /// computed.
 ///
-/// kUsage in a market without rounds, or if a pulse is given where a delay is asked for; kMalformed for what
-/// is no pulse of quicknet, or one for which no slot waits; kLocked if another call is computing;
-/// kInterrupted if context.stop was set, after saving how far it came; errors of append_statements().
+/// kUsage in a market without rounds, or if a pulse is given where a delay is asked for, or `until_logged`
+/// where rounds are pulses; kMalformed for what is no pulse of quicknet, or one for which no slot waits;
+/// kLocked if another call is computing; kInterrupted if context.stop was set, after saving how far it came;
+/// errors of append_statements().
 [[nodiscard]] Result<RoundsResult> log_rounds(const RoundOptions& options, const JobContext& context);
 
 /// The rounds that check_rounds() looked at.
