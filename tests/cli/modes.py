@@ -46,7 +46,7 @@ WITHOUT = (
     (["dgx-settle", "check", "l"], {"--saw": "s"}, "--cosigned"),
     (["dgx-settle", "check", "l"], {"--cosigned": "n", "--quorum": "1"}, "--witness"),
     (["dgx-settle", "check", "l"], {"--witness": "w"}, "--cosigned"),
-    (["dgx-settle", "cosign", "--saw", "s", "--ledger", "l", "--key", "k"], {"--operator": "o", "--seen": "s", "--first": None, "--wait": None}, "NOTE"),
+    (["dgx-settle", "cosign", "--saw", "s", "--ledger", "l", "--key", "k"], {"--operator": "o", "--seen": "s", "--first": None, "--wait": None, "--expect": "refused"}, "NOTE"),
     (["dgx-settle", "cosign", "n", "--operator", "o", "--seen", "s", "--key", "k"], {"--ledger": "l"}, "--saw"),
 )
 WITH = (

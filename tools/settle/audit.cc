@@ -2,6 +2,7 @@
 // dgx-settle(1).
 #include <fmt/format.h>
 
+#include "dgx/cli/expect.h"
 #include "dgx/core/files.h"
 #include "dgx/jobs/cosign.h"
 #include "dgx/jobs/round.h"
@@ -23,6 +24,7 @@ struct Check {
   std::optional<std::string> task;
   jobs::LedgerEvidence evidence;
   std::optional<std::optional<std::int64_t>> rounds;
+  cli::Expected expected;
 
   void declare(cli::Command& command) {
     declare_ledger(command, file);
@@ -31,8 +33,8 @@ struct Check {
                    "earlier tree heads or receipts signed by the operator");
     command.option("--cosigned", "NOTE", evidence.cosigned,
                    "notes of the operator that witnesses cosigned: the ledger must be the one they saw");
-    command.option("--witness", "VKEY", evidence.witnesses,
-                   "the verifier keys of the witnesses, NAME+ID+KEY");
+    command.option("--witness", "VKEY|KEY.pub.pem", evidence.witnesses,
+                   "the verifier keys of the witnesses, NAME+ID+KEY, or their public keys");
     command.option("--quorum", "K", evidence.quorum, "how many witnesses must agree (default: all)");
     command.option(
         "--saw", "FILE", evidence.saw,
@@ -42,6 +44,7 @@ struct Check {
     command.only_with({"--witness"}, {"--cosigned"});
     command.optional_value("--rounds", "K", rounds,
                            "recompute the delays of all rounds, or K parts of each, drawn at random");
+    expected.declare(command, {"sound", "unsound"});
   }
   Result<cli::Verdict> run(cli::Out& out) const {
     DGX_TRY(auto check, jobs::check_ledger(ledger_of(file, out), evidence, task));
@@ -59,7 +62,9 @@ struct Check {
     cli::Table faults{{"fault"}};
     for (const std::string& fault : check.faults) faults.rows.push_back({fault});
     out.field("faults", std::move(faults));
-    return check.faults.empty() ? cli::Verdict::kDone : cli::Verdict::kRefuted;
+    const bool sound = check.faults.empty();
+    return expected.judge(out, sound ? "sound" : "unsound",
+                          sound ? cli::Verdict::kDone : cli::Verdict::kRefuted);
   }
 
   /// Recomputes the delays; what is wrong joins `faults`.

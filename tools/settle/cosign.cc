@@ -1,5 +1,6 @@
 // dgx-settle cosign: a witness of a ledger's heads and of statements handed to its operator. dgx-settle(1).
 #include "dgx/jobs/cosign.h"
+#include "dgx/cli/expect.h"
 #include "dgx/core/files.h"
 #include "market_cells.h"
 #include "settle/commands.h"
@@ -14,6 +15,7 @@ struct Cosign {
   std::optional<std::string> statement;
   std::string ledger;
   std::string path = "-";
+  cli::Expected expected;
 
   void declare(cli::Command& command) {
     command.positional("NOTE", note,
@@ -30,8 +32,9 @@ struct Cosign {
                    "of the witness, in the lines that they sign (default: dgx-witness/KEY-ID)");
     command.output(path, "LINES", cli::Need::kOptional, "the witness's line, or their note of the statement");
     command.wait(request.wait);
+    expected.declare(command, {"cosigned", "refused"});
     command.exactly_one({"NOTE", "--saw"});
-    command.only_with({"--operator", "--seen", "--first", "--wait"}, {"NOTE"});
+    command.only_with({"--operator", "--seen", "--first", "--wait", "--expect"}, {"NOTE"});
     command.required_when("--ledger", [this] { return statement.has_value(); });
     for (const char* title : {"--operator", "--seen"})
       command.required_when(title, [this] { return note.has_value(); });
@@ -50,23 +53,24 @@ struct Cosign {
     DGX_TRY(const auto answer, jobs::cosign(asked, witness));
     if (!answer.refusal.empty()) return tell_refusal(out, answer);
     DGX_CHECK(out.output(output, answer.line));
-    if (path == "-") return cli::Verdict::kDone;
+    const cli::Verdict verdict = expected.judge(out, "cosigned", cli::Verdict::kDone);
+    if (path == "-") return verdict;
     out.field("ledger", answer.checkpoint.ledger);
     out.field("entries", answer.checkpoint.head.count);
     out.field("root", answer.checkpoint.head.root);
     out.field("time", time_cell(answer.seconds * 1000));
     out.field("witness", answer.witness.text());
-    return cli::Verdict::kDone;
+    return verdict;
   }
 
  private:
   /// Both notes are the operator's: together they are the evidence.
-  static Result<cli::Verdict> tell_refusal(cli::Out& out, const jobs::Cosignature& answer) {
+  Result<cli::Verdict> tell_refusal(cli::Out& out, const jobs::Cosignature& answer) const {
     out.field("ledger", answer.checkpoint.ledger);
     out.field("refused", answer.refusal);
     out.field("last_note", answer.last_note);
     out.field("note", answer.note);
-    return cli::Verdict::kRefuted;
+    return expected.judge(out, "refused", cli::Verdict::kRefuted);
   }
 };
 

@@ -21,7 +21,7 @@ constexpr std::size_t kMaxRequestBytes = ledger::kMaxNoteBytes + 64 * 45;
 
 /// The witness's key, by the name that they go by.
 Result<VerifierKey> key_of(const Witness& witness, SignatureType type, const crypto::PublicKey& key) {
-  const VerifierKey out{witness.name.value_or("dgx-witness/" + crypto::key_id(key).hex()), type, key};
+  const VerifierKey out{witness.name.value_or(witness_name(key)), type, key};
   if (ledger::parse_verifier_key(out.text()).ok()) return out;
   return usage_error(fmt::format("--name {}: is not a name of a key", out.name),
                      "such as witness.example/w1");
@@ -126,6 +126,8 @@ Note to_remember(const Asked& asked, const VerifierKey& operator_key, ledger::No
 }
 
 }  // namespace
+
+std::string witness_name(const crypto::PublicKey& key) { return "dgx-witness/" + crypto::key_id(key).hex(); }
 
 Result<std::string> note_of_ledger(const LedgerWriter& writer, std::optional<std::int64_t> old_count) {
   DGX_TRY(const crypto::SecretKey key, read_key(writer.key));

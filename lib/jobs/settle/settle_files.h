@@ -29,6 +29,9 @@ inline constexpr std::size_t kMaxPolicyFileBytes = manifest::kMaxEnvelopeBytes;
 /// Reads a ledger for its operator. kUnauthorised unless the key is theirs.
 [[nodiscard]] Result<ledger::Log> read_as_operator(const LedgerWriter& writer, const crypto::SecretKey& key);
 
+/// The name of a witness to whom nobody gave another (dgx-ledger(5), "NOTES").
+[[nodiscard]] std::string witness_name(const crypto::PublicKey& key);
+
 /// A statement's id, or the id of the statement in a file.
 [[nodiscard]] Result<Digest> statement_named(const std::string& name);
 

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "dgx/core/time_text.h"
+#include "dgx/crypto/key_file.h"
 #include "dgx/manifest/fields.h"
 #include "settle/settle_files.h"
 
@@ -20,6 +21,14 @@ constexpr std::size_t kMostWitnesses = 64;
 
 const manifest::Policy& policy_of(const ledger::Log& log) {
   return std::get<manifest::LedgerPolicy>(log.policy.body).policy;
+}
+
+/// A witness's key: its text, or the file of a public key, of a witness who has the name that cosign() gives.
+Result<VerifierKey> read_witness(const std::string& text) {
+  auto key = ledger::parse_verifier_key(text);
+  if (key.ok() || !exists(text)) return key;
+  DGX_TRY(const crypto::PublicKey own, crypto::read_public_key(text));
+  return VerifierKey{witness_name(own), ledger::SignatureType::kCosignature, own};
 }
 
 /// Statements that witnesses saw, and their notes of them, by the files given.
@@ -75,7 +84,7 @@ Status Watch::take_witnesses(const LedgerEvidence& evidence) {
   if (evidence.witnesses.size() > kMostWitnesses)
     return usage_error(fmt::format("{} witnesses, at most {} allowed", all, kMostWitnesses));
   for (const std::string& text : evidence.witnesses) {
-    auto key = ledger::parse_verifier_key(text);
+    auto key = read_witness(text);
     if (!key.ok()) return usage_error("--witness: " + key.error().message);
     if (key->type != ledger::SignatureType::kCosignature)
       return usage_error(fmt::format("--witness: {} is no witness's key, whose type is 0x04", key->name));

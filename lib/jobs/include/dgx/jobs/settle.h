@@ -234,7 +234,7 @@ struct LedgerCheck {
 struct LedgerEvidence {
   std::vector<std::string> against = {};    ///< heads and receipts that the operator signed
   std::vector<std::string> cosigned = {};   ///< notes of the operator with the lines of witnesses
-  std::vector<std::string> witnesses = {};  ///< verifier keys of those who are believed
+  std::vector<std::string> witnesses = {};  ///< verifier keys or files of public keys of those believed
   std::optional<std::int64_t> quorum = {};  ///< how many of them must agree; all unless given
   /// Statements, and the notes of witnesses who saw them (sight_statement()).
   std::vector<std::string> saw = {};
