@@ -4,6 +4,7 @@
 
 #include "dgx/jobs/dispute_story.h"
 #include "dgx/protocol/referee.h"
+#include "dispute_vectors.h"
 #include "played.h"
 #include "statements.h"
 #include "target.h"
@@ -65,6 +66,10 @@ std::vector<std::string> fuzz::seeds() {
     for (const auto& move : example.moves) lines += json::Value(move.body.say).dump() + "\n";
     out.push_back(lines);
     out.push_back(transcript_of(example.dispute, example.moves));
+  }
+  // Rounds, offers and secrets, in their places and elsewhere.
+  for (const DisputeVector& vector : dispute_vectors(DGX_VECTORS "/dispute.json")) {
+    if (vector.name.find("forced") != std::string::npos) out.push_back(vector.transcript);
   }
   return out;
 }

@@ -64,7 +64,8 @@ struct Book {
     for (const Body& body : test::bodies()) pages.push_back(of_first_run(body));
     add_audited();
   }
-  /// Another market, which draws verifiers and audits their verdicts: what is signed there before its rounds.
+  /// Another market, which draws verifiers, audits their verdicts and forces errors: what is signed there
+  /// before its rounds.
   /// The jackpot is filled by those who lose bonds.
   void add_audited() {
     Policy policy = test::policy();
@@ -72,6 +73,8 @@ struct Book {
     policy.beacon_slot_ms = 1'000;
     policy.beacon_steps = 65'536;
     policy.audit_ppm = 1'000'000;
+    policy.forced_error_ppm = 1'000'000;
+    policy.jackpot = 300;
     audited_from = pages.size();
     const Statement first = sealed(LedgerPolicy{policy, test::digest("nonce of the audited")}, 1);
     pages.push_back(first);
@@ -200,8 +203,19 @@ std::vector<Statement> rounds_of(const protocol::Market& market, const Digest& l
   }
   return out;
 }
-/// The next statements after the round of the audited proof: its opening, a verdict, which may be lazy,
-/// audits.
+/// The secret of whoever gave the verdict, shown by key `by`: its owner, or somebody to whom it was given.
+Statement secret_of(const test::TinyRun& run, const protocol::TaskRecord& record, const Digest& owner,
+                    std::uint8_t by) {
+  const auto& drawn = record.round->drawn;
+  const auto found =
+      std::find_if(drawn.begin(), drawn.end(), [&](const auto& one) { return one.drawn.verifier == owner; });
+  const Digest offer = found == drawn.end() ? Digest{} : found->drawn.offer;
+  const Digest secret = test::digest("secret of " + run.task.body.model);
+  return sealed(Beacon{run.task.id, offer, run.proof.id, secret, beacon_value(secret, run.proof.id)}, by);
+}
+
+/// The next statements after the round of the audited proof: its opening, a verdict, which may be lazy, its
+/// secret, which may be given away, audits.
 std::vector<Statement> audited_step(const protocol::Market& market, const Op& op) {
   const test::TinyRun& run = book().audited;
   const auto found = market.tasks().find(run.task.id);
@@ -223,6 +237,10 @@ std::vector<Statement> audited_step(const protocol::Market& market, const Op& op
     return {sealed(body, verifier)};
   }
   if (!protocol::is_rechecked(record)) return {};
+  if (op.extra % 16 == 15) {
+    const Digest& owner = record.verdict->key_id;
+    return {secret_of(run, record, owner, op.extra >= 128 ? who : by_key(owner))};
+  }
   Verdict audit = test::replayed(run, round, who, &*record.verdict);
   if (op.extra >= 192) audit.denied = {round_draw(record).front()};
   const Statement shown = sealed(audit, who);
@@ -435,7 +453,9 @@ std::vector<std::string> fuzz::seeds() {
     }
     for (const Op& op : {round, next(0, 0), next(0, lazy), round}) ops.push_back(op);
     for (std::uint8_t who = 0; who < kPeople; ++who) ops.push_back(next(0, who));
+    if (lazy != 0) ops.push_back(next(0, 143));  // somebody who was given the secret
     ops.push_back(next(9, 0));
+    ops.push_back(next(0, 15));  // the secret, in time
     for (std::uint8_t who = 0; who < kPeople; ++who) ops.push_back(next(who == 0 ? 1 : 0, who));
     ops.insert(ops.end(), 3, {pages, 0, 9, 0});
     out.push_back(text_of_ops(ops));

@@ -15,6 +15,7 @@ import numpy as np
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "interop"))
 from spec import digests, dispute, evidence, games, players, statements, worlds  # noqa: E402
+import dispute_forced  # noqa: E402
 import dispute_readings  # noqa: E402
 from spec.games import CHALLENGER, SOLVER, STRANGER, Proof, Table, Verdict, replace  # noqa: E402
 from spec.players import Fool, Lie, Party  # noqa: E402
@@ -448,6 +449,7 @@ def main():
     for part in (inputs_and_maps, folds, deep, ends, infinite, ends_of_proofs, verdicts, diverging, fools, broken, orders, refused):
         part()
     dispute_readings.add_to(sys.modules[__name__])
+    dispute_forced.add_to(sys.modules[__name__])
     check()
     numbers, cases = {}, []
     for name, (text, expected) in CASES.items():

@@ -21,7 +21,7 @@ def add_to(script):
     made.case("refused: a challenge by the defender", text, "refused")
     verdict = Verdict(made.SMALL, proof, made.honest(), policy=True)
     table = Table(made.SMALL, proof, "segment", 1, verdict)
-    made.case("refused: a beacon that is not needed", b"".join(each + b"\n" for each in (*table.texts[:3], verdict.beacon_text, table.texts[3])), "refused")
+    made.case("refused: a beacon that is not needed", b"".join(each + b"\n" for each in (*table.texts[:3], *verdict.sources, table.texts[3])), "refused")
 
 
 def decided(name, lie, change, falls, reason="claim", world=None):

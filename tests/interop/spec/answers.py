@@ -25,6 +25,15 @@ def draw(beacon, proof, verifier, segments, count):
     return sorted(chosen)
 
 
+def forced_segment(task, steps, drawn, round_value, secret, proof):
+    """dgx-protocol(7), "FORCED ERRORS": the segment whose witness has to be false, or None. `steps`: those of the committed states."""
+    lot = digests.sha(b"dgx-forced" + round_value + secret + proof)
+    if int.from_bytes(lot[:8], "big") >= task["policy"]["forced_error_ppm"] * 2**64 // 10**6:
+        return None
+    segment = drawn[int.from_bytes(lot[8:16], "big") % len(drawn)]
+    return segment if segment + 1 < len(steps) and steps[segment + 1] - steps[segment] > 1 else None
+
+
 def is_row(row):
     """Whether it is a row of dgx-manifest(5), "verdict"."""
     if not isinstance(row, dict) or set(row) != {"agrees", "expected", "index", "reason", "recomputed", "witness"} or not is_integer(row["index"]):

@@ -40,6 +40,12 @@ class Transcript:
         self.queue = plain[::-1]
         self.task, self.proof = self.take("task"), self.take("proof")
         self.verdict, self.beacon = self.perhaps("verdict"), self.perhaps("beacon")
+        self.round = self.offer = self.secret = None
+        if self.beacon is None:
+            self.round = self.perhaps("round")
+        if self.round:
+            self.offer, self.secret = self.perhaps("beacon-commitment"), self.perhaps("beacon")
+        self.source = self.beacon or self.round
         self.challenge = self.take("challenge")
         self.moves = []
         while self.queue:
@@ -66,9 +72,9 @@ class Transcript:
 
     def check_links(self):
         says, proof = self.challenge.predicate, self.proof.predicate
-        for statement in filter(None, (self.proof, self.verdict, self.beacon, self.challenge)):
+        for statement in filter(None, (self.proof, self.verdict, self.beacon, self.offer, self.secret, self.challenge)):
             require(statement.predicate["task"] == self.task.id, "another task")
-        for statement in filter(None, (self.verdict, self.beacon, self.challenge)):
+        for statement in filter(None, (self.verdict, self.beacon, self.secret, self.challenge)):
             require(statement.predicate["proof"] == self.proof.id, "another proof")
         require(says.get("verdict") == (self.verdict.id if self.verdict else None), "another verdict")
         right = proof["steps"] < self.task.predicate["steps"] if proof["diverged"] else proof["steps"] == self.task.predicate["steps"]
@@ -84,7 +90,9 @@ class Transcript:
         require((self.about == "witness") <= (self.verdict is not None), "a witness without a verdict")
         require(self.about in ("segment", "witness", "row") or self.verdict is None, "only of a proof")
         needed = self.about in ("witness", "row") and self.verdict is not None and "beacon" in self.verdict.predicate
-        require((self.beacon is not None) == needed, "a beacon that is not needed, or none that is")
+        require((self.source is not None) == needed, "a beacon that is not needed, or none that is")
+        self.check_source()
+        self.check_secret()
         require(self.challenge.key_id != self.defender, "a challenge by the defender")
         require(self.about != "row" or self.verdict is not None and self.verdict.predicate["draw"] == "policy", "no verdict of the policy's draw")
         require(self.about != "initial" or self.segment == 0, "initial is segment 0")
@@ -99,6 +107,39 @@ class Transcript:
         except evidence.Unproven as error:
             raise Refused("a chunk that is not there") from error
 
+    def check_source(self):
+        """The value by which the verdict draws: of its beacon, or of the round and the proof."""
+        if self.source is None:
+            return
+        require((self.round is not None) == (self.task.predicate["policy"]["beacon_source"] != 0), "a round where beacons draw, or a beacon where rounds do")
+        require(self.source.id == self.verdict.predicate["beacon"], "the beacon is missing")
+        if self.round is None:
+            self.value = bytes.fromhex(self.beacon.predicate["value"])
+            return
+        require(self.round.predicate["ledger"] == self.task.predicate.get("ledger"), "a round of another ledger")
+        self.value = digests.sha(b"dgx-beacon" + bytes.fromhex(self.round.predicate["value"] + self.proof.id))
+
+    def check_secret(self):
+        """Offer and secret are there exactly if an error may be forced; then whether it is in this segment."""
+        self.forced, verdict = False, self.verdict.predicate if self.verdict else {}
+        needed = self.about in ("witness", "row") and self.task.predicate["policy"]["forced_error_ppm"] > 0 and \
+            (verdict.get("draw"), verdict.get("outcome")) == ("policy", "accepted")
+        require((self.secret is not None) == needed and (self.offer is not None) == needed, "a secret that is not needed, or none that is")
+        if not needed:
+            return
+        secret = bytes.fromhex(self.secret.predicate["secret"])
+        require(self.offer.key_id == self.verdict.key_id and self.secret.predicate["commitment"] == self.offer.id, "another's offer")
+        require(digests.sha(b"dgx-beacon-commit" + secret).hex() == self.offer.predicate["commitment"], "not the secret of the offer")
+        self.forced = self.segment == answers.forced_segment(self.task.predicate, self.steps, self.drawn(), bytes.fromhex(self.round.predicate["value"]), secret,
+                                                             bytes.fromhex(self.proof.id))
+
+    def drawn(self):
+        """The policy's draw: a round's is nobody's."""
+        count = len(self.steps) - 1
+        key = bytes(32) if self.round else bytes.fromhex(self.defender)
+        drawn = answers.draw(self.value, bytes.fromhex(self.proof.id), key, count, cost.drawn_count(self.task.predicate, count))
+        return drawn + [count] * self.proof.predicate["diverged"]
+
     def committed(self, opened, index):
         states = self.proof.predicate["states"]
         digest = bytes.fromhex(opened["digest"])
@@ -109,7 +150,7 @@ class Transcript:
     def opened_row(self, opened):
         rows, row = self.verdict.predicate["rows"], opened["row"]
         leaf = digests.leaf(statements.canonical(row))
-        if row != self.verdict.predicate.get("first_disagreement"):
+        if row != self.verdict.predicate.get("first_disagreement") and not self.is_stated(opened):
             require(opened["index"] < rows["count"], "no such row")
             root = digests.root_from_path(opened["index"], rows["count"], leaf, evidence.digest_list(opened["path"]))
             require(root is not None and root.hex() == rows["root"], "a row that is not the verdict's")
@@ -117,12 +158,17 @@ class Transcript:
         require(row["reason"] in ("equal", "digest") or self.about == "segment", "a row whose witness is not played on")
         return row
 
+    def is_stated(self, opened):
+        """Whether the verdict states the row's witness: the place-th witness is that of the place-th segment drawn."""
+        stated, place, row = evidence.digest_list(self.verdict.predicate.get("witnesses", "")), opened["index"], opened["row"]
+        if opened["path"] or self.source is None or place >= len(stated):
+            return False
+        drawn = self.drawn()
+        return place < len(drawn) and row["index"] == drawn[place] and row["agrees"] and row["expected"] == self.end.hex() and row["witness"] == stated[place].hex()
+
     def place_among_drawn(self):
-        require(self.beacon is not None and self.beacon.id == self.verdict.predicate["beacon"], "the beacon is missing")
-        count = len(self.steps) - 1
-        wanted = cost.drawn_count(self.task.predicate, count)
-        drawn = answers.draw(bytes.fromhex(self.beacon.predicate["value"]), bytes.fromhex(self.proof.id), bytes.fromhex(self.defender), count, wanted)
-        drawn += [count] if self.proof.predicate["diverged"] else []
+        require(self.source is not None, "the beacon is missing")
+        drawn = self.drawn()
         require(self.segment in drawn, "a segment that is not drawn")
         return drawn.index(self.segment)
 
@@ -142,8 +188,8 @@ class Transcript:
             return None
         value = bytes(32)
         if "beacon" in verdict:
-            require(self.beacon is not None and self.beacon.id == verdict["beacon"], "the beacon is missing")
-            value = bytes.fromhex(self.beacon.predicate["value"])
+            require(self.source is not None, "the beacon is missing")
+            value = self.value
         drawn = digests.sha(b"dgx-interior" + value + bytes.fromhex(self.proof.id) + bytes.fromhex(self.verdict.key_id)
                             + self.segment.to_bytes(8, "big"))
         return first + 1 + int.from_bytes(drawn[:8], "big") % (last - first - 1)
@@ -153,7 +199,7 @@ class Transcript:
         first, last = self.bounds()
         made = Game(self.task.predicate, self.about, self.segment, first, last, self.start, self.end, diverging=self.diverging)
         made.demanded = self.demanded
-        made.defender_id = bytes.fromhex(self.defender)
+        made.defender_id, made.forced = bytes.fromhex(self.defender), self.forced
         if self.about in ("row", "witness"):
             made.asked = {"verdict": self.verdict.predicate, "step": self.witnessed_step(), "place": self.place}
         self.is_false = bool(self.row) and made.is_false_on_its_face(self.row, self.end)

@@ -60,6 +60,7 @@ class Game:
         # Why nothing is recomputed: a row's reason, or that the step diverges; and the state that is said not to be finite.
         self.reason, self.excused = "non-finite" if diverging else None, None
         self.demanded, self.asked = None, None  # a chunk, a row
+        self.forced = False  # whether the witness has to be false
         self.side, self.want = DEFENDER, None
         self.tree, self.lists = None, {}  # the tree in which we descend, and what was shown of each: by tree and node
         self.shown = self.node = self.table = self.line = self.list = self.numbers = None
@@ -129,7 +130,8 @@ class Game:
     def interior(self):
         say = yield from self.ask("interior", ("interior", ["digest"]))
         self.after = form(evidence.digest, say["digest"])
-        post(digests.sha(b"dgx-witness" + self.defender_id + self.after) != self.witness)
+        witness = digests.sha(b"dgx-witness" + self.defender_id + self.after)
+        post((digests.sha(b"dgx-false-witness" + witness) if self.forced else witness) != self.witness)
         self.shown = [self.after]
         say = yield from self.answer("interior", ("name", ["index"]))
         self.named(say)

@@ -14,7 +14,8 @@ def key_of(name):
     return Ed25519PrivateKey.from_private_bytes(hashlib.sha256(b"a key of the interop tests: " + name.encode()).digest())
 
 
-SUBMITTER, SOLVER, VERIFIER, CHALLENGER, STRANGER = (key_of(name) for name in ("submitter", "solver", "verifier", "challenger", "stranger"))
+SUBMITTER, SOLVER, VERIFIER, CHALLENGER, STRANGER, OPERATOR = (
+    key_of(name) for name in ("submitter", "solver", "verifier", "challenger", "stranger", "operator"))
 
 
 def key_id(key):
@@ -103,11 +104,15 @@ class Proof:
 
 class Verdict:
     """A verifier's, of all segments, of `only` one, or of those `drawn`; `changes` maps a segment to fields of its row, `interior` one to the story that its
-    witness shows."""
+    witness shows. With a `secret` it is of a market with rounds that forces errors, and states its witnesses: that of the forced segment is false by rule
+    unless `changes` say otherwise."""
 
-    def __init__(self, world, proof, honest, changes=None, policy=False, interior=None, only=None, drawn=False):
-        self.world, self.proof, self.interior, self.beacon_text, self.beacon = world, proof, interior or {}, None, None
-        if policy:
+    def __init__(self, world, proof, honest, changes=None, policy=False, interior=None, only=None, drawn=False, secret=None):
+        self.world, self.proof, self.interior, self.sources, self.beacon, self.forced = world, proof, interior or {}, [], None, None
+        policy = policy or secret is not None
+        if secret is not None:
+            self.take_round(secret)
+        elif policy:
             self.reveal()
         self.segments = self.draw() if drawn else [segment for segment in range(proof.segments()) if only in (None, segment)]
         rows = [self.row(segment, honest, (changes or {}).get(segment, {})) for segment in self.segments]
@@ -119,6 +124,8 @@ class Verdict:
                   "miss_probability": {"one_percent": "0", "one_segment": "0", "ten_percent": "0"}, "nonce": "5a" * 32}
         if policy:
             fields["beacon"] = self.beacon["id"]
+        if secret is not None and not wrong:
+            fields["witnesses"] = evidence.listed(bytes.fromhex(row["witness"]) for row in rows)
         if wrong:
             fields["first_disagreement"] = wrong[0]
         self.text, self.id = world.sign("verdict", fields, VERIFIER, [("proof", proof.id), ("rows", fields["rows"]["root"])])
@@ -127,13 +134,35 @@ class Verdict:
         secret, proof = hashlib.sha256(b"a secret").digest(), bytes.fromhex(self.proof.id)
         value, commitment = digests.sha(b"dgx-beacon" + secret + proof), digests.sha(b"a commitment").hex()
         fields = {"task": self.world.task_id, "commitment": commitment, "proof": self.proof.id, "secret": secret.hex(), "value": value.hex()}
-        self.beacon_text, made = self.world.sign("beacon", fields, VERIFIER, [("proof", self.proof.id), ("commitment", commitment)])
-        self.beacon = {"id": made, "value": value}
+        text, made = self.world.sign("beacon", fields, VERIFIER, [("proof", self.proof.id), ("commitment", commitment)])
+        self.sources, self.beacon = [text], {"id": made, "value": value}
 
-    def draw(self):
+    def take_round(self, secret):
+        """A round, the verifier's offer and their secret; the segment that is forced."""
+        checkpoint, root, task = digests.sha(b"the end of a delay"), digests.sha(b"a head").hex(), self.world.task
+        round_value, proof = digests.sha(b"dgx-round" + checkpoint), bytes.fromhex(self.proof.id)
+        fields = {"ledger": task["ledger"], "slot": 7, "head": {"count": 3, "root": root}, "source": "delay", "steps": 1 << 16,
+                  "checkpoints": base64.b64encode(checkpoint).decode(), "value": round_value.hex()}
+        text, made = self.world.sign("round", fields, OPERATOR, [("head", root), ("value", round_value.hex())])
+        self.beacon = {"id": made, "value": digests.sha(b"dgx-beacon" + round_value + proof)}
+        self.sources = [text, *self.secret_of(VERIFIER, secret)]
+        self.forced = answers.forced_segment(task, self.proof.steps, self.draw(key=bytes(32)), round_value, secret, proof)
+
+    def secret_of(self, key, secret):
+        """An offer, and the secret that it committed to."""
+        commitment, proof, task = digests.sha(b"dgx-beacon-commit" + secret).hex(), self.proof.id, self.world.task
+        offer, made = self.world.sign("beacon-commitment", {"task": self.world.task_id, "commitment": commitment, "dataset": task["dataset"]["digest"],
+                                                            "initial": task["initial"]["digest"], "bond": 501}, key,
+                                      [("task", self.world.task_id), ("commitment", commitment)])
+        value = digests.sha(b"dgx-beacon" + secret + bytes.fromhex(proof)).hex()
+        fields = {"task": self.world.task_id, "commitment": made, "proof": proof, "secret": secret.hex(), "value": value}
+        return offer, self.world.sign("beacon", fields, key, [("proof", proof), ("commitment", made)])[0]
+
+    def draw(self, key=None):
         """The policy's, and the diverging step."""
         count = len(self.proof.steps) - 1
-        found = answers.draw(self.beacon["value"], bytes.fromhex(self.proof.id), bytes.fromhex(key_id(VERIFIER)), count, cost.drawn_count(self.world.task, count))
+        key = bytes.fromhex(key_id(VERIFIER)) if key is None else key
+        found = answers.draw(self.beacon["value"], bytes.fromhex(self.proof.id), key, count, cost.drawn_count(self.world.task, count))
         return found + [count] * self.proof.diverged
 
     def witness(self, segment, story):
@@ -142,7 +171,8 @@ class Verdict:
         if last in (None, first + 1):
             return "0" * 64
         shown = story.digest(self.witnessed(segment, first, last))
-        return digests.sha(b"dgx-witness" + bytes.fromhex(key_id(VERIFIER)) + shown).hex()
+        witness = digests.sha(b"dgx-witness" + bytes.fromhex(key_id(VERIFIER)) + shown)
+        return (digests.sha(b"dgx-false-witness" + witness) if segment == self.forced else witness).hex()
 
     def witnessed(self, segment, first, last):
         value = self.beacon["value"] if self.beacon else bytes(32)
@@ -176,7 +206,7 @@ class Table:
         fields.update(changes)
         text, self.id = world.sign("challenge", fields, key, [("statement", verdict.id if verdict else proof.id), ("start", fields["start"]["digest"])])
         self.texts = [world.task_text, proof.text, *([verdict.text] if verdict else []),
-                      *([verdict.beacon_text] if verdict and verdict.beacon_text and about in ("row", "witness") else []), text]
+                      *(verdict.sources if verdict and about in ("row", "witness") else []), text]
         self.judge = dispute.Judge(dispute.Transcript(self.text()))
         self.ids = [self.id]
 

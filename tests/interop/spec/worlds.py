@@ -108,8 +108,8 @@ def small(poisoned=None, kept=(*range(4, 29), *range(33, 37))):
     return World(made.lines, EVALUATION, samples, state, task)
 
 
-def folds():
-    """Large folds alone, as those of `small`, so that what is shown of a step is short."""
+def folds(**more):
+    """Large folds alone, as those of `small`, so that what is shown of a step is short; `more` are other fields of the task."""
     made = Lines()
     made.source("f32", [], "state loss", next=13)
     made.source("i64", [], "state step", next=14)
@@ -127,7 +127,7 @@ def folds():
     made.add("map", "f32", [], x=["7[]"])
     made.add("map", "i64", [], x=["1[]"], do=["add x0 1"])
     state = {"loss": np.zeros([], "<f4"), "step": np.zeros([], "<i8"), **keep(made, range(5, 13))}
-    return World(made.lines, EVALUATION, data(), state, options(3, 7, 3))
+    return World(made.lines, EVALUATION, data(), state, options(3, 7, 3) | more)
 
 
 def long():
