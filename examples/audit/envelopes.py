@@ -37,8 +37,13 @@ def lines_of(path):
     return lines
 
 
+def statement_id(payload):
+    """The hash of what is signed."""
+    return hashlib.sha256(b"DSSEv1 %d %s %d " % (len(PAYLOAD_TYPE), PAYLOAD_TYPE.encode(), len(payload)) + payload).hexdigest()
+
+
 def take_apart(line, at):
-    """Writes what is in an envelope to files `at`.*, and returns its payload."""
+    """Writes what is in an envelope to files `at`.*, if that is not None, and returns its payload."""
     if not line:
         refused("is empty; remove the line")
     if line.endswith(b"\r"):
@@ -60,6 +65,8 @@ def take_apart(line, at):
     key = {"keytype": "ed25519", "keyval": {"public": public}, "scheme": "ed25519"}
     if hashlib.sha256(canonical(key)).hexdigest() != key_id:
         refused("the key id is not that of the signer's key")
+    if at is None:
+        return payload
     at.with_suffix(".b64").write_text(envelope["payload"])
     at.with_suffix(".sig").write_bytes(signature)
     spki = bytes.fromhex("302a300506032b6570032100" + public)  # what comes before an Ed25519 key in SubjectPublicKeyInfo
@@ -89,4 +96,5 @@ def main(work, dispute, ruling=None):
         sys.exit(f"{where}: {why}")
 
 
-main(pathlib.Path(sys.argv[1]), *sys.argv[2:])
+if __name__ == "__main__":
+    main(pathlib.Path(sys.argv[1]), *sys.argv[2:])

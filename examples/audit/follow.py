@@ -104,6 +104,9 @@ def table_leaf(digest):
 def on_interior(game, say):
     found = sha(b"dgx-witness", bytes.fromhex(game["defender"]), bytes.fromhex(say["digest"]))
     print(f"  the state after step {game['q']} is said to be {say['digest']}; the witness of that is {found.hex()}, the row's is {game['row']['witness']}")
+    if game["row"]["index"] == game.get("forced"):
+        found = sha(b"dgx-false-witness", found)
+        print(f"  but an error is forced here: the row's has to be H(\"dgx-false-witness\" | .), {found.hex()}")
     if found.hex() != game["row"]["witness"]:
         lost(game, "The witness is not of that state")
     due(game, "name")

@@ -1,7 +1,8 @@
-"""What is disputed, from task, proof, perhaps verdict and beacon, and challenge: dgx-dispute(7), "What is disputed"."""
+"""What is disputed, from task, proof, perhaps verdict and beacon (or round, offer and secret), and challenge: dgx-dispute(7), "What is disputed"."""
 
 import json
 
+from draws import ZERO, drawn_segments, forced_segment, segments
 from judging import End, due, falls, sure
 from trees import climb, digests, leaf, sha, u64
 
@@ -22,19 +23,56 @@ def begin_steps(game):
 def bounds(game, segment):
     """The steps before and after a segment, and how many segments have a state after them; the diverging step has none."""
     task, proof = game["task"], game["proof"]
-    every, steps = task["checkpoint_every"], proof["steps"]
-    count = -(-steps // every) if proof["diverged"] else max(1, steps // every + (steps % every >= 2))
+    steps, spans = proof["steps"], segments(task, proof)
+    count = len(spans)
     sure(steps < task["steps"] if proof["diverged"] else steps == task["steps"], f"the proof is of {steps} steps of {task['steps']}, {'and' if proof['diverged'] else 'none'} diverged")
-    first, last = (segment * every, (segment + 1) * every) if segment + 1 < count else (segment * every, steps) if segment < count else (steps, steps + 1)
+    first, last = spans[segment] if segment < count else (steps, steps + 1)
     sure(proof["states"]["count"] == count + 1 and segment < count + proof["diverged"], f"segment {segment} of {count + proof['diverged']} is steps {first} ... {last - 1}")
     return first, last, count
+
+
+def in_order(kinds):
+    """The kinds of the statements before the moves, in the order in which a transcript has them."""
+    first = [kind for kind in kinds if kind != "move"]
+    secret = "round" in first and "beacon" in first
+    order = ("task", "proof", "verdict", "round", "beacon-commitment", "beacon", "challenge") if secret else ("task", "proof", "verdict", "beacon", "round", "challenge")
+    return [kind for kind in order if kind in first]
+
+
+def source(game, by_kind, verdict_made):
+    """The value by which the verdict's segments and steps are drawn, None if it is not asked for; and if errors are forced the segment whose witness has to be false."""
+    task, proof, proof_id = game["task"], game["proof"], bytes.fromhex(by_kind["proof"]["id"])
+    made = by_kind.get("round") or by_kind.get("beacon")
+    sure((task["policy"]["beacon_source"] != 0) == ("round" in by_kind) or made is None, "the market draws as the statements say")
+    if made is None:
+        return None
+    sure(made["id"] == verdict_made["predicate"].get("beacon"), f"the verdict names {'round' if 'round' in by_kind else 'beacon'} {made['id']}")
+    if "round" not in by_kind:
+        sure(made["predicate"]["task"] == by_kind["task"]["id"] and made["predicate"]["proof"] == by_kind["proof"]["id"], "it is of this task and proof")
+        return bytes.fromhex(made["predicate"]["value"])
+    sure(made["predicate"]["ledger"] == task.get("ledger"), f"the round is of the task's ledger, {task.get('ledger')}")
+    round_value = bytes.fromhex(made["predicate"]["value"])
+    value = sha(b"dgx-beacon", round_value, proof_id)
+    print(f"  the round's value is {round_value.hex()}, so the beacon value H(\"dgx-beacon\" | . | proof) is {value.hex()}")
+    says = verdict_made["predicate"]
+    may_be_forced = task["policy"]["forced_error_ppm"] > 0 and says["draw"] == "policy" and says["outcome"] == "accepted"
+    sure(may_be_forced == ("beacon" in by_kind) == ("beacon-commitment" in by_kind), f"errors are {'' if may_be_forced else 'not '}forced, so offer and secret are {'' if may_be_forced else 'not '}here")
+    if may_be_forced:
+        secret, offer = by_kind["beacon"]["predicate"], by_kind["beacon-commitment"]
+        sure(offer["keyid"] == verdict_made["keyid"] and offer["predicate"]["task"] == by_kind["task"]["id"], "the offer is by whoever gave the verdict")
+        sure((secret["task"], secret["proof"], secret["commitment"]) == (by_kind["task"]["id"], by_kind["proof"]["id"], offer["id"]), "the secret is of this task, proof and offer")
+        sure(sha(b"dgx-beacon-commit", bytes.fromhex(secret["secret"])).hex() == offer["predicate"]["commitment"], "H(\"dgx-beacon-commit\" | secret) is what the offer committed to")
+        drawn = drawn_segments(task, proof, value, proof_id, ZERO)
+        game["forced"], found = forced_segment(task, proof, round_value, bytes.fromhex(secret["secret"]), proof_id, drawn)
+        print(f"  H(\"dgx-forced\" | ...) = {found.hex()}: {'no witness is forced' if game['forced'] is None else 'the witness of segment %d has to be false' % game['forced']}")
+    return value
 
 
 def begin(statements):
     """The game before its first move."""
     game, kinds = {"turn": 0}, [statement["predicateType"].split(":")[2] for statement in statements]
-    before = [kind for kind in ("task", "proof", "verdict", "beacon", "challenge") if kind in kinds]
-    sure(kinds == before + ["move"] * (len(kinds) - len(before)) and ("verdict" in kinds or "beacon" not in kinds), f"the statements are {', '.join(before)} and {len(kinds) - len(before)} moves, in this order")
+    before = in_order(kinds)
+    sure(kinds == before + ["move"] * (len(kinds) - len(before)) and ("verdict" in kinds or not {"beacon", "round"} & set(kinds)), f"the statements are {', '.join(before)} and {len(kinds) - len(before)} moves, in this order")
     by_kind = {kind: statements[kinds.index(kind)] for kind in kinds if kind != "move"}
     task, proof, challenge = (by_kind[kind] for kind in ("task", "proof", "challenge"))
     verdict_made = by_kind.get("verdict")
@@ -54,17 +92,27 @@ def begin(statements):
     game["Z"] = sha(b"dgx-diverged") if diverging else committed(game, says["end"], segment + 1, "the end")
     begin_steps(game)
     if "row" in says:
-        row(game, says, verdict_made["predicate"], bytes.fromhex(proof["id"]), by_kind.get("beacon"), diverging)
+        row(game, says, verdict_made["predicate"], bytes.fromhex(proof["id"]), source(game, by_kind, verdict_made), diverging)
     elif diverging and says["about"] == "segment":
         due(game, "fault")
     return game
 
 
-def row(game, says, verdict_made, proof, beacon, diverging):
+def stated(game, says, verdict_made, value, proof):
+    """Whether the verdict states the row's witness: its witnesses are those of the segments drawn, in their order."""
+    if value is None:
+        return False
+    place, said, witnesses = says["row"]["index"], says["row"]["row"], digests(verdict_made.get("witnesses", ""))
+    drawn = drawn_segments(game["task"], game["proof"], value, proof, bytes.fromhex(game["defender"]) if game["task"]["policy"]["beacon_source"] == 0 else ZERO)
+    fits = place < min(len(witnesses), len(drawn)) and not says["row"]["path"] and says["segment"] == drawn[place]
+    return fits and said["agrees"] and said["expected"] == game["Z"].hex() and said["witness"] == witnesses[place].hex()
+
+
+def row(game, says, verdict_made, proof, value, diverging):
     game["row"] = said = says["row"]["row"]
     text = json.dumps(said, sort_keys=True, separators=(",", ":")).encode()
     found = climb(says["row"]["index"], verdict_made["rows"]["count"], leaf(text), digests(says["row"]["path"]), show=True)
-    own = verdict_made.get("first_disagreement") == said
+    own = verdict_made.get("first_disagreement") == said or stated(game, says, verdict_made, value, proof)
     sure(own or (found is not None and found.hex() == verdict_made["rows"]["root"]), f"the verdict's row is {text.decode()}")
     if said["expected"] != game["Z"].hex():
         falls("The row expects another state than the proof committed to")
@@ -76,8 +124,7 @@ def row(game, says, verdict_made, proof, beacon, diverging):
     if said["reason"] == "non-finite" or (diverging and said["agrees"]):
         due(game, "fault")
     if says["about"] == "witness":
-        value = bytes.fromhex(beacon["predicate"]["value"]) if beacon else bytes(32)
-        drawn = sha(b"dgx-interior", value, proof, bytes.fromhex(game["defender"]), u64(says["segment"]))
+        drawn = sha(b"dgx-interior", value or ZERO, proof, bytes.fromhex(game["defender"]), u64(says["segment"]))
         game["q"] = game["p"] + 1 + int.from_bytes(drawn[:8], "big") % (game["q"] - game["p"] - 1)
         print(f"  the witness is of the state after step {game['q']}: H(\"dgx-interior\" | ...) = {drawn.hex()}")
         due(game, "interior")

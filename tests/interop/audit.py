@@ -1,6 +1,6 @@
 """examples/audit.sh never takes an error for a verdict: audit.py --bin FOLDER
 
-Damaged transcripts and rulings, missing programs, a full disk. It exits with 0 or 1 exactly where dgx-referee does on the same bytes, and with 2
+Damaged transcripts and rulings, transcripts of markets that force errors, missing programs, a full disk. It exits with 0 or 1 exactly where dgx-referee does on the same bytes, and with 2
 otherwise. The transcripts are those of vectors/dispute.json.
 """
 
@@ -147,6 +147,9 @@ def main():
             other = file.read()
         falls = known[FALLS]
         write("task.json", falls.splitlines(keepends=True)[0])
+        for name in sorted(known):
+            if "forced" in name and "demanded" not in name:
+                same_as_referee(programs, name, known[name])
         count = sum(same_as_referee(programs, name, text) is not None for name, text in damaged(falls, draw))
         check(same_as_referee(programs, "whole", falls) == 1, "a transcript that falls")
         bad_rulings(other)

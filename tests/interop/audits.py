@@ -80,6 +80,12 @@ class Market:
             check(done.returncode == code, f"{words}: exit {done.returncode}, expected {code}: {done.stdout}{done.stderr}")
         return json.loads(done.stdout) if "--json" in words and done.stdout else done.stderr
 
+    def shell(self, *words):
+        """What a command prints that must succeed."""
+        done = subprocess.run(words, capture_output=True, text=True, env=self.env)
+        check(done.returncode == 0, f"{words}: exit {done.returncode}: {done.stdout}{done.stderr}")
+        return done.stdout
+
     def append(self, *names, code=0):
         return self.do("dgx-settle", "append", "L.jsonl", *names, "--key", "operator.pem", "--store", "store", "--wait", code=code)
 

@@ -95,6 +95,25 @@ class Market:
         return count, root.hex()
 
 
+def audit(market, code, says, task="task.json", ledger="L.jsonl"):
+    """examples/audit.sh about a task of the ledger."""
+    name = statements.read(f"{market.folder}/{task}")[0]
+    done = subprocess.run(["sh", HERE.parents[1] / "examples" / "audit.sh", ledger, name[:12]], cwd=market.folder, capture_output=True, text=True)
+    check(done.returncode == code and says in done.stdout + done.stderr, f"audit.sh {ledger}: exit {done.returncode}, not {code}: {done.stdout[-600:]}{done.stderr}")
+
+
+def damaged(market):
+    """A ledger of which something is damaged is never an answer of audit.sh."""
+    lines, receipts = (pathlib.Path(market.folder, f"L{end}.jsonl").read_bytes() for end in ("", ".receipts"))
+    at = len(lines) - 400  # in the last line, the round
+    for name, entries, signed in (("cut", lines[:at], receipts), ("flipped", lines[:at] + bytes([lines[at] ^ 1]) + lines[at + 1:], receipts),
+                                  ("signature", lines, receipts[:-60] + bytes([receipts[-60] ^ 1]) + receipts[-59:]), ("short", lines, receipts[:-9]),
+                                  ("order", lines, b"\n".join(receipts.split(b"\n")[1:2] + receipts.split(b"\n")[:1] + receipts.split(b"\n")[2:])), ("empty", b"", b"")):
+        pathlib.Path(market.folder, f"{name}.jsonl").write_bytes(entries)
+        pathlib.Path(market.folder, f"{name}.receipts.jsonl").write_bytes(signed)
+        audit(market, 2, "", ledger=f"{name}.jsonl")
+
+
 def chain(ledger, slot, count, root, steps):
     at = hashlib.sha256(b"dgx-delay" + bytes.fromhex(ledger) + slot.to_bytes(8, "big") + count.to_bytes(8, "big") + bytes.fromhex(root)).digest()
     for _ in range(steps):
@@ -139,6 +158,8 @@ def honest(programs, folder):
     sound = market.settle("check", "L.jsonl", "--rounds")
     check(sound["sound"] and sound["delays"] == 1 and sound["intervals"] == 1 and sound["steps"] == 65536, f"check --rounds: {sound}")
     anchors(market, slot, count)
+    audit(market, 0, "Everything that chance decided follows")
+    damaged(market)
     # An offer that comes too late, and rounds that are not the slot's.
     market.sign("offer", "task.json", "--bond", "5000", "--key", "v14.pem", to="late.json")
     check("is drawn" in market.append("late.json", code=76), "an offer after the assign")
@@ -189,6 +210,7 @@ def false_rounds(programs, folder):
     check(faults.returncode == 1 and "steps 0 to 1048576 do not lead" in faults.stdout and "steps 1048576 to 1048583 do not lead" in faults.stdout,
           f"a false round: {faults.stdout}{faults.stderr}")
     sampled = subprocess.run([f"{market.bin}/dgx-settle", "check", "L.jsonl", "--rounds=1", "--json"], cwd=folder, capture_output=True, text=True)
+    audit(market, 1, "part 0 leads from one checkpoint to the next: NOT SO")
     check(sampled.returncode == 1 and json.loads(sampled.stdout)["intervals"] == 1, f"a false round, sampled: {sampled.stdout}")
 
 
