@@ -2,7 +2,8 @@
 
 Every acceptance is forced and audited. Trainers, provers, verifiers, auditors and the operator are the programs; only a lazy auditor is not, who confirms unseen. The forced row
 is recomputed from the ledger's files by Python's standard library, as dgx-protocol(7), FORCED ERRORS, describes it, and its witness compared with the true one. An error is
-found, and its finders share the jackpot; a lazy auditor loses the bond by statements alone; a secret that was given away costs its owner the bond, a quarter of which the buyer has.
+found, and its finders share the jackpot; a lazy auditor loses the bond by statements alone; a secret that was given away costs its owner the bond, a quarter of which the buyer has;
+and a verifier who saves the replay of the forced row, and invents its witness, is found out by the auditor's program, challenged and slashed.
 """
 
 import argparse
@@ -18,9 +19,9 @@ import tempfile
 import audits
 from audits import BONDS, check, lot, respond, sealed, statements
 
-NAMES = ("found", "lazy", "sold")
+NAMES = ("found", "lazy", "sold", "saved")
 # Challengers risk so much that the jackpot is not cut because denying unseen would pay.
-audits.POLICY |= {"forced_error_ppm": 1000000, "jackpot": 3001, "jackpot_tax_ppm": 500000, "challenger_bond": 100000, "window_reveal_ms": 35000}
+audits.POLICY |= {"forced_error_ppm": 1000000, "jackpot": 3001, "jackpot_tax_ppm": 500000, "challenger_bond": 100000, "window_reveal_ms": 35000, "window_proof_ms": 20000}
 POLICY = audits.POLICY
 
 
@@ -51,9 +52,25 @@ def forced_row(name):
     return int(found[16:32], 16) % statements.read(f"{name}.verdict.json")[2]["replayed"]
 
 
+def invent(market, who):
+    """The verdict of somebody who knows from the secret which row is forced, and has not replayed that one alone."""
+    market.do("dgx-verify", "saved.json", "saved.proof.json", "--from", "saved.opened", "--data", "data.h5", "--round", "saved.round.json", "--commit", f"saved.{who}.json",
+              "--key", f"{who}.pem", "-o", "saved.form.json", "-q")
+    body = statements.read("saved.form.json")[2]
+    del body["signer"]
+    secret, value = pathlib.Path(f"saved.{who}.secret").read_text().strip(), statements.read("saved.round.json")[2]["value"]
+    row = int(lot("forced", value, secret, body["proof"])[16:32], 16) % body["replayed"]
+    stated = witnesses("saved.form.json")
+    stated[row] = sha(b"an invention")
+    body["witnesses"] = base64.b64encode(bytes.fromhex("".join(stated))).decode()
+    market.write("saved.verdict.json", sealed("verdict", body, [("proof", body["proof"]), ("rows", body["rows"]["root"])], f"{who}.pem"))
+    shutil.copy("saved.form.rows.jsonl", "saved.verdict.rows.jsonl")
+
+
 def verdicts(market):
     """The verdicts of the drawn verifiers, who are told that their secrets are not due yet."""
     drawn = {name: market.keys[market.status("drawn", f"{name}.json")["verifier"]] for name in NAMES}
+    invent(market, drawn["saved"])
     for name, who in drawn.items():
         told = respond(market, name, who, f"{name}.verdict.json", code=3)
         check("the time to reveal the secret" in told["waits_for"], f"the verifier waits: {told}")
@@ -88,7 +105,7 @@ def recheck(market):
     """Auditors and a volunteer commit. A lazy auditor commits to a confirmation, and "mal", who has bought a secret, reveals it."""
     market.until("the auditors are drawn", lambda: all((market.status("audits", f"{name}.json") or {}).get("auditor") for name in NAMES))
     auditors = {name: market.keys[market.status("audits", f"{name}.json")["auditor"]] for name in NAMES}
-    for name in ("found", "sold"):
+    for name in ("found", "sold", "saved"):
         respond(market, name, auditors[name], f"{name}.audit.json", code=3)
         check(len(statements.read(f"{name}.audit.json")[2]["denied"]) == 1, f"{name}: the auditor denies one witness")
     audits.audit_by_hand(market, "vic", "found", "found.vic.audit.json", code=1)
@@ -125,7 +142,7 @@ def show(market, auditors):
     market.until("audits are shown", lambda: all(market.state(f"{name}.json") == "reveal" for name in NAMES))
     told = respond(market, "found", auditors["found"], "found.audit.json", code=3)
     check("the verifier's secret" in told["waits_for"], f"the auditor waits for the secret: {told}")
-    for name in ("found", "lazy"):
+    for name in ("found", "lazy", "saved"):
         check("revealed the secret" in respond(market, name, market.drawn[name], f"{name}.verdict.json")["done"], f"{name}: the verifier reveals the secret")
     check(market.status("secrets", "found.json")["secret"] == "revealed", "the secret is revealed")
     respond(market, "sold", auditors["sold"], "sold.audit.json", code=1)
@@ -133,6 +150,15 @@ def show(market, auditors):
     check("already revealed" in reveal(market, "found", market.drawn["found"], market.drawn["found"], "twice.json", code=76), "the owner's, twice")
     told = respond(market, "found", auditors["found"], "found.audit.json", code=1)
     check("waits_for" not in told, f"the auditor owes no game: {told}")
+    told = respond(market, "saved", auditors["saved"], "saved.audit.json", code=3)
+    check("an invention" in told["waits_for"], f"the auditor is told of an invention: {told}")
+    owner = market.drawn["saved"]
+    market.do("dgx-settle", "extract", "L.jsonl", "--secret", "saved.json", "-o", "saved.secret.json")
+    market.do("dgx-bisect", "open", "saved.json", "saved.proof.json", "--against", "saved.verdict.json", "--round", "saved.round.json", "--secret", "saved.secret.json",
+              "--offer", f"saved.{owner}.json", "--from", "saved.opened", "--data", "data.h5", "--key", f"{auditors['saved']}.pem", "-o", "saved.dispute.jsonl", "-q")
+    market.append("saved.dispute.jsonl")
+    told = respond(market, "saved", auditors["saved"], "saved.audit.json", code=1)
+    check("waits_for" not in told, f"the auditor has challenged it: {told}")
 
 
 def recomputed(market):
@@ -195,7 +221,7 @@ def end(market, auditors):
     before = market.balances()
     market.until("all is settled", lambda: all(market.state(f"{name}.json") == "settled" for name in NAMES))
     reasons = {name: market.status("tasks", f"{name}.json")["reason"] for name in NAMES}
-    check(reasons == {"found": "accepted", "lazy": "accepted", "sold": "unverified"}, f"how they end: {reasons}")
+    check(reasons == {"found": "accepted", "lazy": "accepted", "sold": "unverified", "saved": "unverified"}, f"how they end: {reasons}")
     estimate = statements.read("found.json")[2]["estimate"]
     fee, audit_fee = estimate["fee"], min(estimate["fee"], estimate["tax"])
     check(estimate["tax"] - audit_fee >= POLICY["jackpot"], f"the tax pays for the jackpot: {estimate}")
@@ -208,11 +234,17 @@ def end(market, auditors):
     owed[market.drawn["sold"]] -= BONDS[market.drawn["sold"]]
     owed["mal"] += BONDS[market.drawn["sold"]] // 2 // 2
     owed[auditors["sold"]] += audit_fee
+    owed[market.drawn["saved"]] -= BONDS[market.drawn["saved"]]
+    owed[auditors["saved"]] += audit_fee + BONDS[market.drawn["saved"]] // 2 // 2
     after = market.balances()
     for name, amount in owed.items():
         check(after[name] == 9000000 + amount, f"{name} has {after[name]}, not {9000000 + amount}")
     check(sum(after.values()) == sum(before.values()) and after["escrow"] == after["bonds"] == 0, "nothing is lost or stays locked")
     check(market.do("dgx-settle", "check", "L.jsonl", "--rounds", "--json")["sound"], "the ledger is sound")
+    said = {"found": "so it claims the forced error", "lazy": "it confirms the witness that had to be false", "sold": "given away: its owner is key", "saved": "so it claims the forced error"}
+    for name in NAMES:
+        audited = market.shell("sh", audits.HERE.parents[1] / "examples" / "audit.sh", "L.jsonl", statements.read(f"{name}.json")[0])
+        check(said[name] in audited and f"the auditor is key {next(key for key, who in market.keys.items() if who == auditors[name])}" in audited, f"audit.sh {name}: {audited}")
 
 
 def main():

@@ -60,6 +60,11 @@ std::optional<std::int64_t> false_without_reason(const TaskRecord& record, const
   return confirmed ? forced : std::nullopt;
 }
 
+std::string to_challenge(std::int64_t segment, const std::string& when, std::string_view why) {
+  return fmt::format("you to challenge the verdict about segment {}, with dgx-bisect open --against{}: {}",
+                     segment, when, why);
+}
+
 }  // namespace
 
 std::string owed_by_auditor(const TaskRecord& record, const Digest& who, const MarketClock& clock) {
@@ -74,11 +79,30 @@ std::string owed_by_auditor(const TaskRecord& record, const Digest& who, const M
   if (unknown && stands.state == TaskState::kReveal) return "the verifier's secret";
   const auto owed = unknown ? std::nullopt : false_without_reason(record, audit);
   if (!owed || begun || !in_time) return move_owed(record, who, clock);
-  return fmt::format(
-      "you to challenge the verdict about segment {}, with dgx-bisect open --against{}: your bond is lost "
-      "unless "
-      "it falls",
-      *owed, window ? by_time(clock, stands) : ", once all audits are shown");
+  return to_challenge(*owed, window ? by_time(clock, stands) : ", once all audits are shown",
+                      "your bond is lost unless it falls");
+}
+
+std::optional<std::int64_t> found_forced(const TaskRecord& record, const Digest& who,
+                                         const MarketClock& clock) {
+  const manifest::Verdict& audit = protocol::recheck_of(record, who)->audit->body;
+  const Digest& verdict = record.verdict->id;
+  const protocol::TaskState state = protocol::standing(record, clock.now()).state;
+  const auto forced = record.secret ? protocol::forced_segment(record) : std::nullopt;
+  if (state != TaskState::kReveal && state != TaskState::kChallengeWindow) return std::nullopt;
+  if (has_challenged(record, who, verdict) || protocol::has_fallen(record, verdict, clock.now()))
+    return std::nullopt;
+  const bool claims = forced && audit.outcome == manifest::Outcome::kAccepted &&
+                      audit.denied == std::vector<std::int64_t>{*forced};
+  return claims ? forced : std::nullopt;
+}
+
+std::string gained_by_auditor(const TaskRecord& record, std::int64_t segment, const MarketClock& clock) {
+  const protocol::Standing stands = protocol::standing(record, clock.now());
+  const bool window = stands.state == TaskState::kChallengeWindow;
+  return to_challenge(segment, window ? by_time(clock, stands) : ", once all audits are shown",
+                      "its witness is not the false one that the rule asks for, but an invention, and a "
+                      "part of the verifier's bond is yours if it falls");
 }
 
 std::string owed_by_verifier(const TaskRecord& record, const Digest& who, const MarketClock& clock) {

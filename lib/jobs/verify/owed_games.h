@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 
 #include "dgx/protocol/settlement.h"
@@ -12,6 +14,16 @@ namespace dgx::jobs {
 /// Asserted: `who` has shown an audit.
 [[nodiscard]] std::string owed_by_auditor(const protocol::TaskRecord& record, const Digest& who,
                                           const protocol::MarketClock& clock);
+
+/// The segment of a forced error that this auditor's audit claims, as long as they can still challenge the
+/// verdict about it, and have not. Whether its witness is the false one of the rule, a replay says. Asserted:
+/// `who` has shown an audit.
+[[nodiscard]] std::optional<std::int64_t> found_forced(const protocol::TaskRecord& record, const Digest& who,
+                                                       const protocol::MarketClock& clock);
+
+/// The challenge by which an auditor gains where it is not: nothing is lost without it.
+[[nodiscard]] std::string gained_by_auditor(const protocol::TaskRecord& record, std::int64_t segment,
+                                            const protocol::MarketClock& clock);
 
 /// A move, or a challenge of the drawn auditor's refutation, by which an acceptance falls. Asserted: `who`
 /// has given the verdict.

@@ -12,6 +12,7 @@
 #include "settle/read_ledger.h"
 #include "task/file_watch.h"
 #include "task/post.h"
+#include "verify/audited_row.h"
 #include "verify/owed_games.h"
 
 namespace dgx::jobs {
@@ -75,12 +76,74 @@ std::optional<std::string> offer_needed(const TaskRecord& record, const RespondO
   return protocol::forces_errors(record.task.body.policy) ? std::optional(options.commitment) : std::nullopt;
 }
 
+/// The files next to an offer of which a verification or an audit is made.
+class OfferFiles {
+ public:
+  OfferFiles(const RespondOptions& options, const JobContext& context)
+      : options_(options), clobber_(context.clobber) {}
+
+  [[nodiscard]] std::string proof() const { return beside(options_.commitment, ".proof.json"); }
+  [[nodiscard]] std::string beacon() const { return beside(options_.commitment, ".beacon.json"); }
+
+  [[nodiscard]] Status write_proof(const TaskRecord& record) const {
+    return write(proof(), record.proof->envelope);
+  }
+
+  /// Writes the beacon or round, whose envelope is `source`; the verification of the proof by it.
+  [[nodiscard]] Result<VerifyOptions> verification(const TaskRecord& record,
+                                                   const std::string& source) const {
+    VerifyOptions out;
+    out.beacon = record.round ? beside(options_.commitment, ".round.json") : beacon();
+    DGX_CHECK(write(*out.beacon, source));
+    out.task = options_.task;
+    out.proof = proof();
+    out.program = options_.program;
+    DGX_TRY(out.from, opening(record));
+    out.data = options_.data;
+    out.key = options_.key;
+    out.isa = options_.isa;
+    out.device = options_.device;
+    out.parts = options_.parts;
+    out.output = options_.output;
+    return out;
+  }
+
+  /// Writes proof, round and verdict; the audit of the verdict.
+  [[nodiscard]] Result<VerifyOptions> audit(const LedgerView& view, const TaskRecord& record) const {
+    const std::string verdict = beside(options_.commitment, ".verdict.json");
+    DGX_CHECK(write_proof(record));
+    DGX_CHECK(write(verdict, record.verdict->envelope));
+    DGX_TRY(const auto round, view.log.statement(*view.log.find(record.round->source.id)));
+    DGX_TRY(VerifyOptions out, verification(record, round.envelope));
+    out.audits = verdict;
+    return out;
+  }
+
+ private:
+  [[nodiscard]] Status write(const std::string& path, const std::string& envelope) const {
+    DGX_TRY(Output output, claim_beside(path, clobber_));
+    return output.write(envelope + "\n");
+  }
+
+  /// The folder with the states that were opened: the one named, or the operator's own.
+  [[nodiscard]] Result<std::string> opening(const TaskRecord& record) const {
+    if (options_.from) return *options_.from;
+    std::string folder = OpeningStore(options_.ledger).folder_of(record.task.id, record.opening->id);
+    if (is_opening(folder)) return folder;
+    return Error{ErrorCode::kMissing, folder + ": the operator's copy of the opening is not here",
+                 "dgx-settle fetch copies it, where the operator keeps it; name that folder with --from"};
+  }
+
+  const RespondOptions& options_;
+  Clobber clobber_;
+};
+
 /// A verifier's part of one task. step() looks at the task's record in the ledger, does the next thing that
 /// it asks for, and is called with the record as it is then; the record, not this object, says how far it is.
 class Response {
  public:
   Response(const RespondOptions& options, const JobContext& context, Signed<manifest::BeaconCommitment> offer)
-      : options_(options), context_(context), offer_(std::move(offer)) {}
+      : options_(options), context_(context), files_(options, context), offer_(std::move(offer)) {}
 
   /// True if something was handed on, so that the ledger is to be read again; false if the work is done, or
   /// waits for others.
@@ -98,8 +161,7 @@ class Response {
     if (record.task.body.policy.beacon_source != 0) return step_drawn(view, record);
     DGX_CHECK(check_chosen(record));
     if (!record.proof) return wait_for("the solver's proof");
-    DGX_TRY(Output proof, claim_beside(proof_path(), context_.clobber));
-    DGX_CHECK(proof.write(record.proof->envelope + "\n"));
+    DGX_CHECK(files_.write_proof(record));
     if (!record.beacon) return reveal(view, record);
     if (!record.opening) return wait_for("the solver's opening");
     return give_verdict(record, record.beacon->envelope);
@@ -108,12 +170,6 @@ class Response {
   [[nodiscard]] const RespondResult& result() const { return result_; }
 
  private:
-  [[nodiscard]] std::string proof_path() const { return beside(options_.commitment, ".proof.json"); }
-  [[nodiscard]] std::string beacon_path() const { return beside(options_.commitment, ".beacon.json"); }
-  [[nodiscard]] std::string source_path(const TaskRecord& record) const {
-    return record.round ? beside(options_.commitment, ".round.json") : beacon_path();
-  }
-
   /// The same where a round draws the verifiers: whoever is drawn gives a verdict in their turn.
   Result<bool> step_drawn(const LedgerView& view, const TaskRecord& record) {
     if (!record.proof) return wait_for("the solver's proof");
@@ -127,8 +183,7 @@ class Response {
       return wait_for(
           "the verdict of others who were drawn: whoever is drawn to audit it is one of those who "
           "were not, whose bonds stay locked until then");
-    DGX_TRY(Output proof, claim_beside(proof_path(), context_.clobber));
-    DGX_CHECK(proof.write(record.proof->envelope + "\n"));
+    DGX_CHECK(files_.write_proof(record));
     if (!record.opening) return wait_for("the solver's opening");
     for (const protocol::VerifierTurn& turn : protocol::turns_of(record)) {
       if (turn.verifier != offer_.key_id || now < turn.begins_ms) continue;
@@ -153,7 +208,11 @@ class Response {
     if (own != nullptr && own->audit) {
       result_.denied = std::ssize(own->audit->body.denied);
       result_.outcome = own->audit->body.outcome;
-      return wait_for(owed_by_auditor(record, offer_.key_id, view.market.clock()));
+      std::string owed = owed_by_auditor(record, offer_.key_id, view.market.clock());
+      if (owed.empty()) {
+        DGX_TRY(owed, look_for_invention(view, record));
+      }
+      return wait_for(std::move(owed));
     }
     if (own == nullptr && commits) {
       if (!exists(options_.output)) DGX_CHECK(audit_now(view, record));
@@ -173,18 +232,28 @@ class Response {
     if (state != protocol::TaskState::kReveal)
       return Error{ErrorCode::kInconclusive, "the secret is late", {}};
     const std::string path = beside(options_.commitment, ".reveal.json");
-    if (!exists(path)) DGX_CHECK(reveal_to(path, options_, proof_path(), context_));
+    DGX_CHECK(files_.write_proof(record));  // the verdict may have been made elsewhere
+    if (!exists(path)) DGX_CHECK(reveal_to(path, options_, files_.proof(), context_));
     return hand_on(path, "revealed the secret");
   }
 
+  /// A verifier who knows which witness has to be false can save the replay of that row alone: the game to be
+  /// played if its witness is not the false one of the rule. It is replayed once in a call.
+  Result<std::string> look_for_invention(const LedgerView& view, const TaskRecord& record) {
+    const protocol::MarketClock& clock = view.market.clock();
+    const auto forced = found_forced(record, offer_.key_id, clock);
+    if (!forced) return std::string();
+    if (!forced_witness_) {
+      DGX_TRY(const VerifyOptions audit, files_.audit(view, record));
+      DGX_TRY(forced_witness_, compare_witness(audit, *forced, context_));
+    }
+    const bool invented = *forced_witness_ == StatedWitness::kInvented;
+    return invented ? gained_by_auditor(record, *forced, clock) : std::string();
+  }
+
   Status audit_now(const LedgerView& view, const TaskRecord& record) {
-    DGX_TRY(Output proof, claim_beside(proof_path(), context_.clobber));
-    DGX_CHECK(proof.write(record.proof->envelope + "\n"));
-    const std::string verdict = beside(options_.commitment, ".verdict.json");
-    DGX_TRY(Output audited, claim_beside(verdict, context_.clobber));
-    DGX_CHECK(audited.write(record.verdict->envelope + "\n"));
-    DGX_TRY(const auto round, view.log.statement(*view.log.find(record.round->source.id)));
-    return verify_now(record, round.envelope, verdict);
+    DGX_TRY(const VerifyOptions audit, files_.audit(view, record));
+    return verify_now(audit);
   }
 
   bool wait_for(std::string what) {
@@ -222,24 +291,19 @@ class Response {
     if (stands.state != protocol::TaskState::kProofCommitted)
       return Error{ErrorCode::kInconclusive, "the beacon is late: the ledger takes none any more",
                    "a refutation is still heard: dgx-verify --all looks for a fault"};
-    if (!exists(beacon_path())) {
-      DGX_CHECK(reveal_to(beacon_path(), options_, proof_path(), context_));
+    if (!exists(files_.beacon())) {
+      DGX_CHECK(reveal_to(files_.beacon(), options_, files_.proof(), context_));
       result_.done.emplace_back("revealed the beacon");
     }
-    return hand_on(beacon_path(), "handed on the beacon");
-  }
-
-  /// The folder with the states that were opened: the one named, or the operator's own.
-  [[nodiscard]] Result<std::string> opening(const TaskRecord& record) const {
-    if (options_.from) return *options_.from;
-    std::string folder = OpeningStore(options_.ledger).folder_of(record.task.id, record.opening->id);
-    if (is_opening(folder)) return folder;
-    return Error{ErrorCode::kMissing, folder + ": the operator's copy of the opening is not here",
-                 "dgx-settle fetch copies it, where the operator keeps it; name that folder with --from"};
+    return hand_on(files_.beacon(), "handed on the beacon");
   }
 
   Result<bool> give_verdict(const TaskRecord& record, const std::string& source) {
-    if (!exists(options_.output)) DGX_CHECK(verify_now(record, source));
+    if (!exists(options_.output)) {
+      DGX_TRY(VerifyOptions verification, files_.verification(record, source));
+      verification.commitment = offer_needed(record, options_);
+      DGX_CHECK(verify_now(verification));
+    }
     DGX_TRY(const auto verdict, manifest::read_statement<manifest::Verdict>(options_.output));
     if (verdict.body.proof != record.proof->id || verdict.key_id != offer_.key_id)
       return malformed(options_.output + ": is not this verifier's verdict on the proof in the ledger");
@@ -247,25 +311,7 @@ class Response {
     return hand_on(options_.output, "handed on the verdict");
   }
 
-  /// `source` is the envelope of the beacon or round, `audits` the file of a verdict to be audited.
-  Status verify_now(const TaskRecord& record, const std::string& source,
-                    const std::optional<std::string>& audits = std::nullopt) {
-    DGX_TRY(Output beacon, claim_beside(source_path(record), context_.clobber));
-    DGX_CHECK(beacon.write(source + "\n"));
-    VerifyOptions verification;
-    verification.task = options_.task;
-    verification.proof = proof_path();
-    verification.program = options_.program;
-    DGX_TRY(verification.from, opening(record));
-    verification.data = options_.data;
-    verification.beacon = source_path(record);
-    verification.key = options_.key;
-    verification.isa = options_.isa;
-    verification.device = options_.device;
-    verification.parts = options_.parts;
-    verification.output = options_.output;
-    verification.audits = audits;
-    if (!audits) verification.commitment = offer_needed(record, options_);
+  Status verify_now(const VerifyOptions& verification) {
     DGX_TRY(const VerifyResult verified, verify(verification, context_));
     result_.done.push_back(
         fmt::format("replayed {} of {} segments", verified.rows.size(), verified.verdict.segments));
@@ -274,7 +320,9 @@ class Response {
 
   const RespondOptions& options_;
   const JobContext& context_;
+  OfferFiles files_;
   Signed<manifest::BeaconCommitment> offer_;
+  std::optional<StatedWitness> forced_witness_;  ///< of a forced error that the audit claims
   std::string posted_;
   RespondResult result_;
 };
