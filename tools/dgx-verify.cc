@@ -76,10 +76,6 @@ cli::Verdict print_enough(cli::Out& out, const jobs::Sufficiency& found) {
   return found.enough ? cli::Verdict::kAccepted : cli::Verdict::kInconclusive;
 }
 
-void declare_expected(cli::Command& command, cli::Expected& expected) {
-  expected.declare(command, {"accepted", "refuted"});
-}
-
 cli::Verdict exit_code(const cli::Expected& expected, cli::Out& out, manifest::Outcome outcome) {
   const bool accepted = outcome == manifest::Outcome::kAccepted;
   return expected.judge(out, manifest::name_of(outcome),
@@ -182,7 +178,7 @@ struct Verify {
                    "the verdict, with VERDICT.rows.jsonl next to it; or the shard");
     command.only_with({"--work-key"}, {"--shard"});
     command.not_with({"--device", "--parts", "--output"}, {"--plan"});
-    command.not_with({"--segments", "--fraction", "--all", "--shard", "--commit"}, {"--audits"});
+    command.not_with({"--segments", "--fraction", "--all", "--commit"}, {"--audits"});
     command.not_with({"--commit"}, {"--shard"});
   }
 
@@ -372,11 +368,14 @@ struct Merge {
                    "the revealed beacon, or the market's round, unless the draw was chosen");
     command.option("--commit", "COMMIT.json", options.commitment,
                    "your offer, with its secret next to it, where the market forces errors");
+    command.option("--audits", "VERDICT.json", options.audits,
+                   "the verdict that they re-check, of shards of an audit");
     command.key(options.key.path, options.key.passphrase_file);
     command.option("--work-key", "FILE", options.work_key,
                    "the work key that the shards were made under, if it is not --key's");
     declare_max_miss(command, max_miss);
-    declare_expected(command, expected);
+    expected.declare(command, {"accepted", "refuted", "denied"});
+    command.not_with({"--commit"}, {"--audits"});
     command.output(options.output, "VERDICT.json", cli::Need::kRequired,
                    "the verdict, with VERDICT.rows.jsonl next to it");
   }

@@ -87,6 +87,19 @@ Status check_complete(const Shard& shard) {
                {}};
 }
 
+/// Checks that an audit denies the witnesses of rows of its own that agree.
+Status check_denied(const Shard& shard) {
+  for (const std::int64_t index : shard.denied) {
+    const bool agrees = std::any_of(shard.rows.begin(), shard.rows.end(), [index](const VerdictRow& row) {
+      return row.index == index && row.agrees;
+    });
+    if (!agrees)
+      return malformed(fmt::format("shard {}/{}: denies segment {}, of which it has no row that agrees",
+                                   shard.index, shard.count, index));
+  }
+  return {};
+}
+
 std::string listed(const std::vector<std::int64_t>& indices) {
   return fmt::format("{}", fmt::join(indices, ", "));
 }
@@ -168,17 +181,22 @@ Result<Shard> decode_shard(std::string_view text) {
   return out;
 }
 
-Result<std::vector<VerdictRow>> merge_shards(std::span<const Shard> shards) {
+Result<MergedShards> merge_shards(std::span<const Shard> shards) {
   if (shards.empty()) return Error{ErrorCode::kInconclusive, "no shards", {}};
   for (const Shard& shard : shards) {
     if (!of_one_verification(shard, shards[0]))
       return malformed(fmt::format("shard {}/{}: belongs to another verification", shard.index, shard.count));
     DGX_CHECK(check_complete(shard));
+    DGX_CHECK(check_denied(shard));
   }
   DGX_CHECK(check_each_once(shards));
-  std::vector<VerdictRow> out;
-  for (const Shard& shard : shards) out.insert(out.end(), shard.rows.begin(), shard.rows.end());
-  std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.index < b.index; });
+  MergedShards out;
+  for (const Shard& shard : shards) {
+    out.rows.insert(out.rows.end(), shard.rows.begin(), shard.rows.end());
+    out.denied.insert(out.denied.end(), shard.denied.begin(), shard.denied.end());
+  }
+  std::sort(out.rows.begin(), out.rows.end(), [](const auto& a, const auto& b) { return a.index < b.index; });
+  std::sort(out.denied.begin(), out.denied.end());
   return out;
 }
 

@@ -56,7 +56,13 @@ std::vector<std::string> fuzz::seeds() {
   protocol::Assignment chosen = who;
   chosen.beacon.reset();
   chosen.draw = Draw::kChosen;
-  return {protocol::encode_shard(
+  protocol::Assignment audit = who;
+  audit.draw = Draw::kAudit;
+  audit.audited = protocol::Audited{test::digest("verdict"), test::digest("its signer")};
+  const protocol::Shard audited{ShardRole::kShard, "0.1.0", audit, test::digest("data"), 0, 1,
+                                {0, 3, 9},         rows(),  {0}};
+  return {protocol::encode_shard(audited),
+          protocol::encode_shard(
               {ShardRole::kShard, "0.1.0", who, test::digest("data"), 0, 1, {0, 3, 9}, rows()}),
           protocol::encode_shard({ShardRole::kPart, "0.1.0", chosen, test::digest("data"), 1, 4, {5}, {}}),
           encode_rows(rows()), encode_states(std::vector<Digest>{test::digest("a"), test::digest("b")})};
@@ -66,7 +72,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view text = fuzz::text_of(data, size);
   if (const auto shard = protocol::decode_shard(text); shard.ok()) {
     fuzz::require(protocol::encode_shard(*shard) == text, "an accepted shard re-encodes to itself");
-    static_cast<void>(protocol::merge_shards(std::span(&*shard, 1)));
+    const auto merged = protocol::merge_shards(std::span(&*shard, 1));
+    fuzz::require(!merged.ok() || merged->denied.size() <= merged->rows.size(), "a denial is of a row");
   }
   read_rows(text);
   read_states(text);

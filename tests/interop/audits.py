@@ -295,7 +295,31 @@ def other_denial(market):
     return "other.json"
 
 
+def by_shards(market, who, name, whole):
+    """An audit of shards says what that of one process says, but for its nonce."""
+    call = (f"{name}.json", f"{name}.proof.json")
+    audits = ("--audits", f"{name}.verdict.json", "--round", f"{name}.round.json")
+    shards = [f"{name}.shard{index}.json" for index in range(2)]
+    for index, shard in enumerate(shards):
+        market.do("dgx-verify", *call, *audits, "--from", f"{name}.opened", "--data", "data.h5", "--shard", f"{index}/2", "--key", f"{who}.pem", "-o", shard, "-q")
+    merge = ("dgx-verify", "merge", *call, *shards)
+    denied = statements.read(whole)[2]["denied"]
+    told = market.do(*merge, *audits, "--key", f"{who}.pem", "-o", f"{name}.merged.json", "--expect", "denied" if denied else "accepted", "--json")
+    check(told["denied"] == denied, f"the shards deny {told['denied']}, not {denied}")
+    rows = [pathlib.Path(path.replace(".json", ".rows.jsonl")).read_bytes() for path in (f"{name}.merged.json", whole)]
+    check(rows[0] == rows[1], f"{name}: the rows of shards are those of one process")
+    bodies = [{key: value for key, value in statements.read(path)[2].items() if key != "nonce"} for path in (f"{name}.merged.json", whole)]
+    check(bodies[0] == bodies[1], f"an audit of shards says what that of one process says: {bodies}")
+    # Without the verdict, with another, and as a verdict.
+    check("belong to an audit" in market.do(*merge, "--round", f"{name}.round.json", "--key", f"{who}.pem", "-o", "none.json", code=2), "shards of an audit without --audits")
+    other = {"honest": "lazy", "lazy": "honest"}[name]
+    check("another proof" in market.do(*merge, "--audits", f"{other}.verdict.json", "--round", f"{name}.round.json", "--key", f"{who}.pem", "-o", "none.json", code=65), "another verdict")
+    check("of 2 shards, missing: 1" in market.do("dgx-verify", "merge", *call, shards[0], *audits, "--key", f"{who}.pem", "-o", "none.json", code=3), "a shard is missing")
+
+
 def end(market, auditors):
+    for name in ("honest", "lazy"):
+        by_shards(market, auditors[name], name, f"{name}.audit.json")
     for name in ("honest", "lazy"):
         market.do("dgx-settle", "make", "delivery", f"{name}.json", "--about", f"{name}.proof.json", "--key", "submitter.pem", "-o", f"{name}.delivery.json")
         market.append(f"{name}.delivery.json")

@@ -27,6 +27,9 @@ Digest random_nonce() {
 std::string draw_words(const MergeOptions& options, const protocol::Shard& shard) {
   if (shard.assignment.draw == manifest::Draw::kPolicy)
     return fmt::format("--beacon {}", options.beacon.value_or("BEACON.json"));
+  if (shard.assignment.draw == manifest::Draw::kAudit)
+    return fmt::format("--round {} --audits {} --key {}", options.beacon.value_or("ROUND.json"),
+                       options.audits.value_or("VERDICT.json"), options.key.path);
   const bool all = !shard.drawn.empty() && shard.drawn.back() + 1 == std::ssize(shard.drawn);
   const std::string drawn = all ? "--all" : fmt::format("--segments {}", fmt::join(shard.drawn, ","));
   return fmt::format("{} --key {}", drawn, options.key.path);
@@ -102,6 +105,27 @@ Result<std::vector<protocol::Shard>> read_shards(const MergeOptions& options, co
   return *std::move(first);
 }
 
+/// The assignment of shards with this draw; of the policy's if a beacon or round draws.
+Result<protocol::Assignment> assignment_of(const MergeOptions& options,
+                                           const manifest::Signed<manifest::Task>& task,
+                                           const ProofFiles& proof, protocol::Assignment assigned,
+                                           manifest::Draw draw) {
+  const bool audit = draw == manifest::Draw::kAudit;
+  if (options.audits.has_value() != audit)
+    return audit ? usage_error("these shards belong to an audit", "give --audits as well")
+                 : usage_error("these shards belong to no audit", "leave out --audits");
+  if (draw == manifest::Draw::kChosen) {
+    if (assigned.beacon) return usage_error("these shards belong to a chosen draw", "leave out --beacon");
+    return assigned;
+  }
+  if (!assigned.beacon)
+    return usage_error("these shards belong to the policy's draw", "give --beacon as well");
+  if (!audit) return assigned;
+  DGX_TRY(const auto drawn, protocol::policy_draw(task.body, proof.segments, assigned));
+  DGX_TRY([[maybe_unused]] const auto stated, begin_audit(*options.audits, proof.segments, drawn, assigned));
+  return assigned;
+}
+
 }  // namespace
 
 Result<VerdictFiles> claim_verdict(const std::string& output, Clobber clobber) {
@@ -156,19 +180,11 @@ Result<VerifyResult> merge_verdict(const MergeOptions& options, const JobContext
   DGX_TRY(const std::vector<protocol::Shard> shards, read_shards(options, keys));
   auto merged = protocol::merge_shards(shards);
   if (!merged.ok()) return with_mending(std::move(merged).error(), options, shards);
-  std::vector<VerdictRow> rows = std::move(merged).value();
   auto assigned = protocol::assign(task, proof.proof, beacon, crypto::key_id(key.public_key()));
   if (!assigned.ok()) return within(options.beacon.value_or(options.proof), std::move(assigned).error());
-  protocol::Assignment assignment = *assigned;
   const protocol::Assignment& theirs = shards.front().assignment;
-  if (theirs.draw == manifest::Draw::kChosen) {
-    assignment.draw = manifest::Draw::kChosen;
-    assignment.beacon.reset();
-    assignment.beacon_value = Digest{};
-    if (beacon) return usage_error("these shards belong to a chosen draw", "leave out --beacon");
-  } else if (!beacon) {
-    return usage_error("these shards belong to the policy's draw", "give --beacon as well");
-  }
+  DGX_TRY(const protocol::Assignment assignment,
+          assignment_of(options, task, proof, *std::move(assigned), theirs.draw));
   if (theirs.verifier != assignment.verifier) {
     return unauthorised(fmt::format("the shards were made for key {}, {} is key {}", theirs.verifier.brief(),
                                     options.key.path, assignment.verifier.brief()));
@@ -176,8 +192,10 @@ Result<VerifyResult> merge_verdict(const MergeOptions& options, const JobContext
   if (theirs != assignment || shards.front().dataset != task.body.dataset.digest)
     return malformed("the shards do not belong to this task, proof and beacon");
   DGX_TRY(const auto secret, secret_for(options.commitment, task, assignment));
-  misstate(task.body, proof.segments, beacon, secret, rows);
-  return publish_verdict(task.body, assignment, proof, std::move(rows), key, std::move(files));
+  if (assignment.draw == manifest::Draw::kPolicy)
+    misstate(task.body, proof.segments, beacon, secret, merged->rows);
+  return publish_verdict(task.body, assignment, proof, std::move(merged->rows), key, std::move(files),
+                         std::move(merged->denied));
 }
 
 }  // namespace dgx::jobs

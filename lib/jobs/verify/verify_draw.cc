@@ -101,31 +101,6 @@ Result<TaskFiles> open_shared_task(const VerifyOptions& options, const manifest:
   return files;
 }
 
-/// Checks that a verdict can be audited with this assignment, and makes the assignment that of the audit.
-Result<std::vector<Digest>> begin_audit(const VerifyOptions& options, const protocol::Segments& segments,
-                                        std::span<const std::int64_t> drawn,
-                                        protocol::Assignment& assignment) {
-  const std::string& path = *options.audits;
-  if (options.choice.made() || options.shard)
-    return usage_error("--audits replays all of the policy's draw, in one call");
-  DGX_TRY(const auto verdict, manifest::read_statement<manifest::Verdict>(path));
-  const manifest::Verdict& body = verdict.body;
-  if (body.task != assignment.task || body.proof != assignment.proof)
-    return malformed(path + ": is about another proof");
-  if (body.draw != manifest::Draw::kPolicy || body.outcome != manifest::Outcome::kAccepted)
-    return malformed(path + ": is no acceptance of the policy's draw: only such a verdict is audited");
-  if (body.beacon != assignment.beacon) return malformed(path + ": is of another round");
-  if (body.witnesses.size() != drawn.size())
-    return malformed(path + ": does not state the witnesses of the segments drawn");
-  if (Status stated = protocol::check_stated_witnesses(segments, drawn, body); !stated.ok())
-    return within(path, std::move(stated).error());
-  if (verdict.key_id == assignment.verifier)
-    return unauthorised(path + ": is by the same key: a verifier cannot re-check their own verdict");
-  assignment.draw = manifest::Draw::kAudit;
-  assignment.audited = protocol::Audited{verdict.id, verdict.key_id};
-  return body.witnesses;
-}
-
 }  // namespace
 
 std::shared_ptr<const TaskFiles> TaskShelf::find(const VerifyOptions& options) const {
@@ -166,7 +141,8 @@ Result<Verification> open_verification(const VerifyOptions& options, const JobCo
   }
   std::vector<Digest> stated;
   if (options.audits) {
-    DGX_TRY(stated, begin_audit(options, proof.segments, drawn, assignment));
+    if (options.choice.made()) return usage_error("--audits replays all of the policy's draw");
+    DGX_TRY(stated, begin_audit(*options.audits, proof.segments, drawn, assignment));
   }
   std::optional<crypto::SecretKey> secret;
   if (key) secret = std::move(key->secret);
@@ -177,6 +153,27 @@ Result<Verification> open_verification(const VerifyOptions& options, const JobCo
                       std::move(drawn),
                       std::move(stated),
                       source};
+}
+
+Result<std::vector<Digest>> begin_audit(const std::string& path, const protocol::Segments& segments,
+                                        std::span<const std::int64_t> drawn,
+                                        protocol::Assignment& assignment) {
+  DGX_TRY(const auto verdict, manifest::read_statement<manifest::Verdict>(path));
+  const manifest::Verdict& body = verdict.body;
+  if (body.task != assignment.task || body.proof != assignment.proof)
+    return malformed(path + ": is about another proof");
+  if (body.draw != manifest::Draw::kPolicy || body.outcome != manifest::Outcome::kAccepted)
+    return malformed(path + ": is no acceptance of the policy's draw: only such a verdict is audited");
+  if (body.beacon != assignment.beacon) return malformed(path + ": is of another round");
+  if (body.witnesses.size() != drawn.size())
+    return malformed(path + ": does not state the witnesses of the segments drawn");
+  if (Status stated = protocol::check_stated_witnesses(segments, drawn, body); !stated.ok())
+    return within(path, std::move(stated).error());
+  if (verdict.key_id == assignment.verifier)
+    return unauthorised(path + ": is by the same key: a verifier cannot re-check their own verdict");
+  assignment.draw = manifest::Draw::kAudit;
+  assignment.audited = protocol::Audited{verdict.id, verdict.key_id};
+  return body.witnesses;
 }
 
 Result<ShardName> parse_shard(std::string_view text) {

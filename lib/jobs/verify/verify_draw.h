@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -57,6 +58,14 @@ struct SharedByVerifications {
 /// open_proof() and protocol::assign().
 [[nodiscard]] Result<Verification> open_verification(const VerifyOptions& options, const JobContext& context,
                                                      const SharedByVerifications& shared = {});
+
+/// Checks that the verdict in file `path` can be audited with this assignment, and makes the assignment that
+/// of the audit. The witnesses that the verdict states for the segments drawn. kMalformed for a verdict of
+/// another proof or round, and one that is no acceptance of the policy's draw; kUnauthorised for one's own.
+[[nodiscard]] Result<std::vector<Digest>> begin_audit(const std::string& path,
+                                                      const protocol::Segments& segments,
+                                                      std::span<const std::int64_t> drawn,
+                                                      protocol::Assignment& assignment);
 
 /// A shard as `--shard` names it: part `index` of `count`.
 struct ShardName {

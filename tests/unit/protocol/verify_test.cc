@@ -154,7 +154,8 @@ TEST_CASE("shards partition the draw and merge only when each is there once") {
   }
   const auto merged = merge_shards(shards);
   REQUIRE(merged.ok());
-  for (std::size_t i = 0; i < drawn.size(); ++i) CHECK((*merged)[i].index == drawn[i]);
+  for (std::size_t i = 0; i < drawn.size(); ++i) CHECK(merged->rows[i].index == drawn[i]);
+  CHECK(merged->denied.empty());
   const auto code = [](const std::vector<Shard>& list) { return merge_shards(list).error(); };
   CHECK(code({shards[0], shards[2]}).message == "of 3 shards, missing: 1");
   CHECK(code({shards[0], shards[2]}).code == ErrorCode::kInconclusive);
@@ -173,6 +174,35 @@ TEST_CASE("shards partition the draw and merge only when each is there once") {
   CHECK(code(shards).code == ErrorCode::kInconclusive);
   CHECK_FALSE(shard_segments(drawn, 3, 3).ok());
   CHECK_FALSE(decode_shard("{}").ok());
+}
+
+TEST_CASE("the shards of an audit deny together what each denies of its rows") {
+  const auto run = test::tiny_run();
+  const std::vector<std::int64_t> drawn{0, 1, 2};
+  Assignment who = *assign(run.task, run.proof, std::nullopt, test::key_id(test::kVerifier));
+  who.draw = Draw::kAudit;
+  who.audited = Audited{test::digest("verdict"), test::digest("verifier")};
+  std::vector<Shard> shards;
+  for (std::int64_t i = 0; i < 3; ++i) {
+    TinyExecutor executor;
+    Shard shard{ShardRole::kShard, "1.2.3", who, test::digest("dataset"), i, 3, drawn, {}, {}};
+    shard.rows.push_back(*replay(run, i, executor, run.states[static_cast<std::size_t>(i)]));
+    if (i != 1) shard.denied = {i};
+    const auto decoded = decode_shard(encode_shard(shard));
+    REQUIRE(decoded.ok());
+    shards.push_back(*decoded);
+  }
+  std::swap(shards[0], shards[2]);
+  const auto merged = merge_shards(shards);
+  REQUIRE(merged.ok());
+  CHECK(merged->denied == std::vector<std::int64_t>{0, 2});
+  auto foreign = shards;
+  foreign[1].denied = {0};
+  CHECK(merge_shards(foreign).error().message ==
+        "shard 1/3: denies segment 0, of which it has no row that agrees");
+  auto other = shards;
+  other[1].assignment.audited->verdict = test::digest("another verdict");
+  CHECK(merge_shards(other).error().code == ErrorCode::kMalformed);
 }
 
 TEST_CASE("an estimate is what the formula gives, and too much is refused") {

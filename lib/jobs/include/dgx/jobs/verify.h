@@ -113,9 +113,10 @@ struct MergeOptions {
   std::string output;                 ///< VERDICT.json, with VERDICT.rows.jsonl next to it
   std::optional<std::string> work_key = {};
   std::optional<std::string> commitment = {};  ///< as in VerifyOptions
+  std::optional<std::string> audits = {};      ///< required for shards of an audit: the verdict
 };
 
-/// Signs the verdict of all shards. kInconclusive, with a list, unless each is there exactly once;
+/// Signs the verdict, or audit, of all shards. kInconclusive, with a list, unless each is there exactly once;
 /// kUnauthorised for one that was made under none of the work keys.
 [[nodiscard]] Result<VerifyResult> merge_verdict(const MergeOptions& options, const JobContext& context);
 

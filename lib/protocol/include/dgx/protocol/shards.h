@@ -56,8 +56,13 @@ inline constexpr std::size_t kMaxShardBytes = std::size_t{1} << 28;
 [[nodiscard]] std::string encode_shard(const Shard& shard);
 [[nodiscard]] Result<Shard> decode_shard(std::string_view text);
 
-/// The rows of all shards, sorted. kInconclusive with a list if a shard is missing, given twice or
-/// incomplete; kMalformed if they are not of one verification.
-[[nodiscard]] Result<std::vector<manifest::VerdictRow>> merge_shards(std::span<const Shard> shards);
+/// The findings of all shards together.
+struct MergedShards {
+  std::vector<manifest::VerdictRow> rows;  ///< sorted
+  std::vector<std::int64_t> denied;        ///< by an audit; ascending
+};
+/// kInconclusive with a list if a shard is missing, given twice or incomplete; kMalformed if they are not of
+/// one verification, or one denies what is not among its rows or does not agree.
+[[nodiscard]] Result<MergedShards> merge_shards(std::span<const Shard> shards);
 
 }  // namespace dgx::protocol
