@@ -273,8 +273,13 @@ Result<OpenVerdict> read_verdict(const Inputs& in) {
     if (body.beacon != out.beacon->id) return malformed(*options.beacon + ": is not the verdict's beacon");
   }
   DGX_CHECK(read_secret_of(in, out));
-  if (out.hidden && !body.first_disagreement) {
-    DGX_TRY(out.rows, stated_rows(in, out));
+  if (body.first_disagreement) return out;
+  DGX_TRY(std::vector<VerdictRow> stated, stated_rows(in, out));
+  // Witnesses that are stated bind as rows do: rows that are handed out with others hide what is wrong.
+  if (out.hidden || (!stated.empty() && stated != out.rows)) {
+    if (!out.hidden) in.context.progress.warning(path + ": has other witnesses than the verdict states");
+    out.rows = std::move(stated);
+    out.hidden = true;
   }
   return out;
 }
