@@ -21,7 +21,7 @@ from audits import BONDS, check, lot, respond, sealed, statements
 
 NAMES = ("found", "lazy", "sold", "saved")
 # Challengers risk so much that the jackpot is not cut because denying unseen would pay.
-audits.POLICY |= {"forced_error_ppm": 1000000, "jackpot": 3001, "jackpot_tax_ppm": 500000, "challenger_bond": 100000, "window_reveal_ms": 35000, "window_proof_ms": 20000}
+audits.POLICY |= {"forced_error_ppm": 1000000, "jackpot": 3001, "jackpot_tax_ppm": 500000, "challenger_bond": 100000, "window_reveal_ms": 35000}
 POLICY = audits.POLICY
 
 
