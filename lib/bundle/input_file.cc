@@ -19,6 +19,10 @@ Error system_error(std::string_view doing, int reason) {
 }
 
 Result<InputFile> InputFile::open(const std::string& path) {
+  if (is_url(path)) {
+    DGX_TRY(std::unique_ptr<RemoteFile> remote, open_remote(path));
+    return InputFile(std::move(remote));
+  }
   // O_NONBLOCK: opening a pipe must not wait for a writer.
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0 && (errno == ENOENT || errno == ENOTDIR))
@@ -37,6 +41,9 @@ InputFile::~InputFile() {
 }
 
 Status InputFile::read(std::uint64_t begin, std::span<std::uint8_t> out) const {
+  if (remote_ && (begin > size_bytes_ || out.size() > size_bytes_ - begin))
+    return malformed("is shorter than its header says");
+  if (remote_) return out.empty() ? Status() : remote_->read(begin, out);
   while (!out.empty()) {
     const ssize_t got = ::pread(descriptor_, out.data(), out.size(), static_cast<off_t>(begin));
     if (got < 0 && errno == EINTR) continue;
@@ -46,6 +53,12 @@ Status InputFile::read(std::uint64_t begin, std::span<std::uint8_t> out) const {
     out = out.subspan(static_cast<std::size_t>(got));
   }
   return {};
+}
+
+void InputFile::expect(std::uint64_t begin, std::uint64_t size) const {
+  if (remote_) return remote_->expect(begin, size);
+  static_cast<void>(
+      ::posix_fadvise(descriptor_, static_cast<off_t>(begin), static_cast<off_t>(size), POSIX_FADV_WILLNEED));
 }
 
 }  // namespace dgx::bundle

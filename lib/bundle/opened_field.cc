@@ -1,6 +1,5 @@
 #include "opened_field.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,6 +8,7 @@
 #include <cstring>
 
 #include "dataset_parts.h"
+#include "dgx/core/checked.h"
 #include "dgx/core/file_system.h"
 #include "dgx/core/parallel.h"
 #include "dgx/merkle/nodes.h"
@@ -123,9 +123,8 @@ void OpenedField::expect(std::int64_t row) const {
   if (entry == nullptr && stored_->layout) return;
   const InputFile& file = entry != nullptr ? entry->file : reader_->file();
   const std::uint64_t base = entry != nullptr ? 0 : stored_->pieces[0].begin;
-  static_cast<void>(::posix_fadvise(file.descriptor(), static_cast<off_t>(base + first * kGroupBytes),
-                                    static_cast<off_t>((last - first + 1) * kGroupBytes),
-                                    POSIX_FADV_WILLNEED));
+  const std::uint64_t end = std::min((last + 1) * kGroupBytes, stored_->size_bytes);
+  file.expect(base + first * kGroupBytes, end - first * kGroupBytes);
 }
 
 /// The bytes of a group, believed: kept ones, or in `buffer`.
@@ -190,8 +189,20 @@ Status OpenedField::read_from_chunks(std::uint64_t begin, std::span<std::uint8_t
   return {};
 }
 
+/// True if all groups that lie whole in these bytes of the field have their nodes.
+bool OpenedField::are_believed(std::uint64_t begin, ByteView bytes) const {
+  const std::uint64_t end = begin + bytes.size();
+  for (std::uint64_t index = ceil_div(begin, kGroupBytes); index < nodes_.size(); ++index) {
+    const std::uint64_t size = std::min(kGroupBytes, stored_->size_bytes - index * kGroupBytes);
+    if (index * kGroupBytes + size > end) return true;
+    if (merkle::tensor_node(bytes.subspan(index * kGroupBytes - begin, size)) != nodes_[index]) return false;
+  }
+  return true;
+}
+
 /// Unpacks all chunks, and hands each with its place to `take`, in threads. False if a chunk is damaged: it
-/// is left out, since it may not be needed.
+/// is left out, since it may not be needed. So is one from a server that is not what the nodes say: others
+/// would find it in the cache.
 Result<bool> OpenedField::unpack(const std::function<Status(std::uint64_t, ByteView)>& take,
                                  int threads) const {
   std::atomic<bool> whole = true;
@@ -200,8 +211,9 @@ Result<bool> OpenedField::unpack(const std::function<Status(std::uint64_t, ByteV
     const ChunkPlace place = place_of_chunk(*stored_->layout, stored_->shape, index);
     numbers.resize(place.size);
     const Status unpacked = unpack_chunk(reader_->file(), *stored_, index, numbers);
-    if (unpacked.ok()) return take(place.begin, numbers);
-    if (unpacked.error().code != ErrorCode::kMalformed) return unpacked;
+    const bool good = unpacked.ok() && (!reader_->file().is_remote() || are_believed(place.begin, numbers));
+    if (good) return take(place.begin, numbers);
+    if (!unpacked.ok() && unpacked.error().code != ErrorCode::kMalformed) return unpacked;
     whole = false;
     return {};
   }));

@@ -63,6 +63,7 @@ class OpenedField final : public RowSource {
   [[nodiscard]] Status read_from_chunks(std::uint64_t begin, std::span<std::uint8_t> out) const;
   [[nodiscard]] Result<bool> unpack(const std::function<Status(std::uint64_t, ByteView)>& take,
                                     int threads) const;
+  [[nodiscard]] bool are_believed(std::uint64_t begin, ByteView bytes) const;
   [[nodiscard]] Status place_unpacked(const OpenEffort& effort);
   [[nodiscard]] Status check_numbers(std::span<const std::uint8_t> row) const;
   [[nodiscard]] std::span<std::uint8_t> within_group(std::uint64_t index, std::uint8_t* bytes) const;

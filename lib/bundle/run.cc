@@ -11,6 +11,7 @@
 #include <system_error>
 
 #include "dgx/core/files.h"
+#include "dgx/core/remote.h"
 #include "run_index.h"
 #include "shared_entries.h"
 
@@ -434,7 +435,7 @@ Status RunWriter::diverge(const State& state, const StateDigests& digests, std::
 
 Result<RunReader> RunReader::open(const std::string& folder) {
   DGX_TRY(RunIndex index, read_index(folder));
-  DGX_CHECK(check_names(folder, index));
+  if (!is_url(folder)) DGX_CHECK(check_names(folder, index));  // a server lists no folder
   return RunReader(folder, std::move(index));
 }
 
@@ -476,7 +477,8 @@ Result<std::int64_t> RunReader::checkpoint_at(std::int64_t step) const {
 
 bool RunReader::has(std::int64_t checkpoint) const {
   const Checkpoint& wanted = index_.checkpoints[static_cast<std::size_t>(checkpoint)];
-  return wanted.kept && exists(checkpoint_path(folder_, wanted));
+  // A server is believed until the bundle is read: asking it first would cost a round trip and prove nothing.
+  return wanted.kept && (is_url(folder_) || exists(checkpoint_path(folder_, wanted)));
 }
 
 std::int64_t RunReader::nearest_kept(std::int64_t checkpoint) const {
