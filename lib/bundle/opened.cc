@@ -48,7 +48,7 @@ Result<OpenedDataset> OpenedDataset::open(const std::string& path, const OpenEff
   if (accept) DGX_CHECK(accept(out.info_));
   std::optional<UnpackCache> cache;
   if (compressed) {
-    auto found = UnpackCache::open();
+    auto found = UnpackCache::open(effort.cache);
     if (found.ok()) cache = std::move(found).value();
     if (!found.ok()) out.warnings_.push_back(found.error().message);
   }
@@ -77,11 +77,8 @@ Result<merkle::TensorOpening> OpenedDataset::open_leaf(std::string_view field, s
 std::vector<std::string> OpenedDataset::wrong_in_cache() const {
   std::vector<std::string> out;
   for (const auto& [name, field] : fields_) {
-    if (field->wrong_in_cache() == 0) continue;
-    out.push_back(
-        fmt::format("{}: the cache had {} groups of 16 KiB wrong; they were unpacked from the "
-                    "dataset, and the cache's file is removed",
-                    name, field->wrong_in_cache()));
+    std::string wrong = field->wrong_in_cache();
+    if (!wrong.empty()) out.push_back(std::move(wrong));
   }
   return out;
 }

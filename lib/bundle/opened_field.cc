@@ -153,7 +153,9 @@ Status OpenedField::read_believed(std::uint64_t index, std::span<std::uint8_t> o
   if (const auto* const entry = std::get_if<UnpackCache::Entry>(&unpacked_)) {
     got = read_from_chunks(begin, out);
     if (good()) {
-      if (entry->shared && wrong_in_cache_.fetch_add(1) == 0) cache_->drop(digest());
+      const bool is_first =
+          entry->place != UnpackCache::Place::kNameless && wrong_in_cache_.fetch_add(1) == 0;
+      if (is_first && entry->place == UnpackCache::Place::kOwn) cache_->drop(digest());
       return {};
     }
   }
@@ -162,6 +164,15 @@ Status OpenedField::read_believed(std::uint64_t index, std::span<std::uint8_t> o
                fmt::format("bytes {} to {} of the field are not those that the dataset's digest names", begin,
                            begin + out.size() - 1),
                "the file is damaged, or changes while it is read: fetch it again"};
+}
+
+std::string OpenedField::wrong_in_cache() const {
+  if (wrong_in_cache_ == 0) return {};
+  const bool own = std::get<UnpackCache::Entry>(unpacked_).place == UnpackCache::Place::kOwn;
+  return fmt::format(
+      "{}: {} had {} groups of 16 KiB wrong; they were unpacked from the dataset, and {}", name_,
+      own ? "the cache" : "the store of unpacked fields", wrong_in_cache_.load(),
+      own ? "the cache's file is removed" : "its owner should remove the file " + digest().hex());
 }
 
 /// Reads bytes from where they are; whoever may write there may have changed them.

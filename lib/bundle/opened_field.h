@@ -41,8 +41,8 @@ class OpenedField final : public RowSource {
   [[nodiscard]] Result<std::string> place(const UnpackCache* cache, const OpenEffort& effort);
   /// Opens a leaf, which exists.
   [[nodiscard]] Result<merkle::TensorOpening> open_leaf(std::uint64_t leaf) const;
-  /// The number of groups that the cache had wrong.
-  [[nodiscard]] std::int64_t wrong_in_cache() const { return wrong_in_cache_; }
+  /// The number of groups that the cache had wrong, and what became of its file, in words; empty if none.
+  [[nodiscard]] std::string wrong_in_cache() const;
 
  private:
   using Group = std::vector<std::uint8_t>;

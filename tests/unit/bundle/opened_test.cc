@@ -1,6 +1,7 @@
 #include "dgx/bundle/opened.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -9,6 +10,7 @@
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <cstdlib>
+#include <filesystem>
 #include <limits>
 #include <optional>
 #include <set>
@@ -294,15 +296,24 @@ TEST_CASE("without a cache, or room in it, a field is unpacked for the process a
   };
   SECTION("none is wanted") { warned("", ""); }
   SECTION("its parent is not there") { warned(folder / "no/cache", "cannot make the cache"); }
-  SECTION("others may write it") {
-    REQUIRE(::mkdir((folder / "open").c_str(), 0777) == 0);
-    REQUIRE(::chmod((folder / "open").c_str(), 0777) == 0);
-    warned(folder / "open", "not used as a cache");
+  SECTION("it is a file") {
+    test::spill(folder / "file", "");
+    warned(folder / "file", "not used as a cache");
   }
-  SECTION("a link leads there") {
-    REQUIRE(::mkdir((folder / "own").c_str(), 0700) == 0);
-    REQUIRE(::symlink((folder / "own").c_str(), (folder / "link").c_str()) == 0);
-    warned(folder / "link", "not used as a cache");
+  SECTION("the default folder may be written by others") {
+    const Variable scratch("TMPDIR", folder.path());
+    const Variable cache("DGX_CACHE", "");
+    ::unsetenv("DGX_CACHE");
+    const std::string place = folder / fmt::format("dgx-cache-{}", ::geteuid());
+    REQUIRE(::mkdir(place.c_str(), 0777) == 0);
+    REQUIRE(::chmod(place.c_str(), 0777) == 0);
+    const auto opened = OpenedDataset::open(folder / "d.h5", effort);
+    REQUIRE(opened.ok());
+    CHECK(gives_all(*opened, data));
+    REQUIRE(opened->warnings().size() == 1);
+    CHECK_THAT(opened->warnings()[0], Catch::Contains("not used as a cache"));
+    CHECK(std::filesystem::is_empty(place));
+    warned(place, "does not have it, and there is no other cache");  // as a store
   }
   SECTION("the disk is full at any call") {
     for (std::int64_t at = 0;; ++at) {
@@ -317,6 +328,75 @@ TEST_CASE("without a cache, or room in it, a field is unpacked for the process a
       if (exists(folder / ("cache/" + opened->tensors()[0].digest.hex()))) CHECK(opened->warnings().empty());
     }
   }
+}
+
+TEST_CASE("a store that is not the user's to write is read, and nothing in it changes") {
+  const Folder folder;
+  const Variable scratch("TMPDIR", folder.path());
+  const std::string own = folder / fmt::format("dgx-cache-{}", ::geteuid());
+  const std::string store = folder / "store";
+  const Dataset data = samples(3000, {1000});
+  write(folder / "d.h5", data, Storage::kCompressed);
+  REQUIRE(::mkdir(store.c_str(), 0755) == 0);
+  const OpenEffort effort{.cache_from = 1'000'000, .cache = store};
+  const auto first = OpenedDataset::open(folder / "d.h5", effort);  // its owner's call
+  const std::string kept = store + "/" + first->tensors()[0].digest.hex();
+  struct stat info {};
+  REQUIRE(::stat(kept.c_str(), &info) == 0);
+  CHECK((info.st_mode & 0777U) == 0644);  // the folder's readers may read it
+  std::string named = store;
+  SECTION("others may write it") { REQUIRE(::chmod(store.c_str(), 0777) == 0); }
+  SECTION("a link leads there") {
+    named = folder / "link";
+    REQUIRE(::symlink(store.c_str(), named.c_str()) == 0);
+  }
+  const auto list = [&] {
+    std::set<std::string> out;
+    for (const auto& entry : std::filesystem::directory_iterator(store)) out.insert(entry.path().filename());
+    return out;
+  };
+  const auto before = list();
+  const auto opens = [&](std::size_t wrong) {
+    const auto opened = OpenedDataset::open(folder / "d.h5", {.cache_from = 1'000'000, .cache = named});
+    REQUIRE(opened.ok());
+    CHECK(gives_all(*opened, data));
+    CHECK(opened->warnings().empty());
+    REQUIRE(opened->wrong_in_cache().size() == wrong);
+    if (wrong == 1)
+      CHECK_THAT(opened->wrong_in_cache()[0], Catch::Contains("its owner should remove the file"));
+    CHECK(list() == before);
+  };
+  opens(0);
+  CHECK(std::filesystem::is_empty(own));  // nothing was lacking
+  test::spill(kept, std::string(3'000'000, 'x'));
+  opens(1);
+  CHECK(exists(kept));
+  test::spill(kept, "short");
+  opens(0);
+  CHECK(test::slurp(kept) == "short");
+  CHECK(test::slurp(own + "/" + first->tensors()[0].digest.hex()).size() == 3'000'000);
+}
+
+TEST_CASE("a store that vanishes while it is read takes no row away") {
+  const Folder folder;
+  const Variable scratch("TMPDIR", folder.path());
+  const std::string store = folder / "store";
+  const Dataset data = samples(3000, {1000});
+  write(folder / "d.h5", data, Storage::kCompressed);
+  REQUIRE(::mkdir(store.c_str(), 0755) == 0);
+  const OpenEffort effort{.keep_below = 0, .cache_from = 1'000'000, .cache = store};
+  REQUIRE(OpenedDataset::open(folder / "d.h5", effort).ok());
+  REQUIRE(::chmod(store.c_str(), 0777) == 0);
+  const auto opened = OpenedDataset::open(folder / "d.h5", effort);
+  const std::string kept = store + "/" + opened->tensors()[0].digest.hex();
+  REQUIRE(gives(*opened, data, "x", 17));
+  SECTION("its file is gone") { REQUIRE(::unlink(kept.c_str()) == 0); }
+  SECTION("its file is cut off") { REQUIRE(::truncate(kept.c_str(), 16384) == 0); }
+  CHECK(gives_edges(*opened, data));
+  std::filesystem::remove_all(store);
+  const auto again = OpenedDataset::open(folder / "d.h5", effort);  // the store's name is made as a cache
+  REQUIRE(again.ok());
+  CHECK(gives_edges(*again, data));
 }
 
 TEST_CASE("what was not used for longest leaves the cache first") {

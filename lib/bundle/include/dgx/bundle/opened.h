@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,8 +19,8 @@
 
 namespace dgx::bundle {
 
-/// Sizes and threads of an opened dataset. The sizes are those of dgx-bundle(5), "OPENED DATASETS"; only
-/// tests choose others.
+/// Sizes and threads of an opened dataset, and its cache. The sizes are those of dgx-bundle(5), "OPENED
+/// DATASETS"; only tests choose others.
 struct OpenEffort {
   int threads = 0;  ///< to unpack compressed fields; 0: as many as the process may use
   std::uint64_t max_bytes = kMaxTensorBytes;  ///< of all compressed fields together
@@ -27,6 +28,7 @@ struct OpenEffort {
   std::uint64_t keep_below = kBulkBytes;  ///< a field of fewer bytes keeps the groups that it has believed
   std::uint64_t cache_from = 1U << 20U;   ///< a compressed field of as many bytes goes into the cache
   std::uint64_t bulk_bytes = kBulkBytes;  ///< without a cache, one of as many goes into a nameless file
+  std::optional<std::string> cache = {};  ///< the cache's folder, or a store; none: as DGX_CACHE says
 };
 
 class OpenedField;
