@@ -5,6 +5,15 @@ pkg_check_modules(jpeg REQUIRED IMPORTED_TARGET libjpeg)
 pkg_check_modules(png REQUIRED IMPORTED_TARGET libpng)
 pkg_check_modules(zip REQUIRED IMPORTED_TARGET libzip)
 find_package(CLI11 REQUIRED)
+# libcurl 7.85 takes protocols by their names.
+set(DGX_CURL OFF)
+if(NOT DGX_HTTP STREQUAL "off")
+  find_package(CURL 7.85)
+  set(DGX_CURL ${CURL_FOUND})
+endif()
+if(NOT DGX_CURL)
+  message(STATUS "libcurl: not found, or not wanted: URLs will find no module")
+endif()
 
 # What --version says about each, by the name modules link it under.
 set(DGX_VERSION_OF_fmt::fmt "fmt ${fmt_VERSION}")

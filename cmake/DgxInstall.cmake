@@ -3,6 +3,9 @@
 include(CMakePackageConfigHelpers)
 
 install(TARGETS dgx_h5 RUNTIME DESTINATION libexec COMPONENT programs)
+if(TARGET dgx_http)
+  install(TARGETS dgx_http LIBRARY DESTINATION lib/dgx COMPONENT programs)
+endif()
 foreach(module torch cuda)
   if(TARGET dgx_${module})
     install(TARGETS dgx_${module} LIBRARY DESTINATION lib/dgx COMPONENT ${module})

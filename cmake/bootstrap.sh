@@ -8,7 +8,7 @@ set -eu
 cd "$(dirname "$0")/.."
 
 PACKAGES="g++ cmake ninja-build ccache pkg-config libcli11-dev libfmt-dev libsodium-dev libssl-dev libhdf5-dev libzstd-dev
-zlib1g-dev libjpeg62-turbo-dev libpng-dev libzip-dev libhwy-dev nlohmann-json3-dev catch2 scdoc openssl openssh-client xxd hdf5-tools python3-pip python3-h5py python3-numpy
+zlib1g-dev libjpeg62-turbo-dev libpng-dev libzip-dev libhwy-dev libcurl4-openssl-dev nlohmann-json3-dev catch2 scdoc openssl openssh-client xxd hdf5-tools python3-pip python3-h5py python3-numpy
 python3-cryptography dataset-fashion-mnist"
 case "${1:-}" in
   --tests) PACKAGES="$PACKAGES python3-torch clang-format-14 strace" ;;

@@ -53,9 +53,10 @@ def binaries(prefix):
     return [path for path in sorted(prefix.rglob("*")) if path.is_file() and not path.is_symlink() and path.open("rb").read(4) == b"\x7fELF"]
 
 
-def missing_files(prefix):
+def missing_files(prefix, build):
     names = [path.stem for path in sorted((SOURCE / "tools").glob("dgx-*.cc"))]
     wanted = [f"bin/{name}" for name in names] + ["libexec/dgx-h5", "lib/dgx/hdf5-plugin/libdgx_h5zstd.so", "share/doc/dgx/examples/audit.sh"]
+    wanted += ["lib/dgx/libdgx_http.so"] if (build / "lib/dgx/libdgx_http.so").exists() else []
     if shutil.which("scdoc"):
         wanted += [f"share/man/man{page.stem[-1]}/{page.stem}" for page in sorted((SOURCE / "man").glob("*.scd"))]
     for name in names:
@@ -128,7 +129,7 @@ def check_torch(prefix, build, folder):
 
 def check_programs(build, folder):
     prefix = install(build, folder)
-    problems = missing_files(prefix) + unreadable(prefix)
+    problems = missing_files(prefix, build) + unreadable(prefix)
     has_torch = (build / "lib/dgx/libdgx_torch.so").exists()
     libtorch = ["libtorch_cpu.so", "libc10.so"] if has_torch else []
     for path in binaries(prefix):

@@ -22,6 +22,7 @@ LIB = pathlib.Path(__file__).resolve().parents[2] / "lib"
 # Who may include a third party's headers; nobody does so in a public header.
 THIRD_PARTY = {
     "nlohmann/": ["core"],
+    "curl/": ["http"],
     "sodium": ["crypto"],
     "openssl/": ["crypto"],
     "hwy/": ["kernels/cpu"],

@@ -27,6 +27,8 @@ APART = ["dgx-key", "dgx-pack", "dgx-referee", "dgx-settle", "dgx-submit"]
 HOLDS_NO = {"dgx-key": ["dgx::exec::", "dgx::bundle::"], "dgx-settle": ["dgx::exec::", "dgx::kernels::cpu::"]}
 # It captures models, and one of those in the shared file shows what is in them: no other file knows the module by its name.
 OPENS_TORCH = ["dgx-submit", "dgx-programs"]
+# The only file that can talk to servers, by the module that it opens for URLs.
+OPENS_HTTP = "dgx-programs"
 # It makes step programs of captured models; all others read them, and hold no code that makes them.
 LOWERS = "dgx-submit"
 # Of Debian's shared HDF5, and half of a program's start.
@@ -61,6 +63,8 @@ def check_program(program):
     opens_torch = b"dgx_torch_module_" in program.read_bytes()
     if opens_torch != (program.resolve().name in OPENS_TORCH):
         problems.append(f"{program.name} {'may open' if opens_torch else 'does not open'} libtorch")
+    if (b"dgx_open_http" in program.read_bytes()) != (program.resolve().name == OPENS_HTTP):
+        problems.append(f"{program.name} {'does not open' if program.resolve().name == OPENS_HTTP else 'may open'} libcurl")
     problems += [f"{program.name} holds code of {space}" for space in HOLDS_NO.get(program.name, []) if space in symbols]
     if program.is_symlink() == (program.name in APART):
         problems.append(f"{program.name} {'shares its file' if program.is_symlink() else 'is a file of its own'}")
