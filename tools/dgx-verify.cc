@@ -141,9 +141,10 @@ struct Verify {
                        "the signed task, with its step program next to it, or a folder that has it");
     command.positional("PROOF.json", options.proof, "the proof, with PROOF.states next to it");
     command.required_when("PROOF.json", [this] { return !jobs::is_task_folder(options.task); });
-    command.option("--from", "SAMPLE.h5|RUN|DIR", options.from,
+    command.option("--from", "SAMPLE.h5|RUN|DIR|URL", options.from,
                    "source of the start states; DIR is an opening from dgx-settle fetch");
-    command.option("--data", "DATA.h5", options.data, "the task's dataset");
+    command.option("--data", "DATA.h5|URL", options.data, "the task's dataset");
+    tools::declare_reading(command, options.cache, options.insecure);
     command.option("--beacon,--round", "BEACON.json", options.beacon,
                    "the revealed beacon, or the market's round, which draws the segments");
     command.option("--commit", "COMMIT.json", options.commitment,
@@ -314,7 +315,8 @@ struct Respond {
     command.positional("TASK.json", options.task, "the signed task, with its step program next to it");
     command.required("--commit", "COMMIT.json", options.commitment,
                      "the offer that the solver chose, with its secret next to it");
-    command.required("--data", "DATA.h5", options.data, "the task's dataset");
+    command.required("--data", "DATA.h5|URL", options.data, "the task's dataset");
+    tools::declare_reading(command, options.cache, options.insecure);
     command.option("--from", "DIR", options.from,
                    "the opening, from dgx-settle fetch (default: the operator's copy next to the ledger)");
     command.option(

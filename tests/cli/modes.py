@@ -78,6 +78,7 @@ WITH = (
 VALUES = (
     ([*VERIFY, "--beacon", "b", "--all"], "--beacon has no effect with --all"),
     ([*VERIFY, "--beacon", "b", "--segments", "1"], "--beacon has no effect with --segments"),
+    ([*VERIFY, "--insecure"], "--insecure has no effect without a URL"),
     (["dgx-settle", "make", "deposit", "--key", "k", "--about", "s"], "--about is not for deposit"),
     (["dgx-settle", "make", "withdrawal", "--key", "k", "--about", "s"], "--about is not for withdrawal"),
     (["dgx-settle", "make", "assign", "t", "--key", "k", "--ledger", "l"], "--ledger is only for deposit and withdrawal"),

@@ -21,8 +21,9 @@ struct Batch {
     jobs::VerifyOptions& each = options.each;
     command.positional("LIST", options.list,
                        "a proof a line: task, proof, start states, data and beacon with tabs between them");
-    command.option("--from", "SAMPLE.h5|RUN|DIR", each.from, "start states of lines that name none");
-    command.option("--data", "DATA.h5", each.data, "dataset of lines that name none");
+    command.option("--from", "SAMPLE.h5|RUN|DIR|URL", each.from, "start states of lines that name none");
+    command.option("--data", "DATA.h5|URL", each.data, "dataset of lines that name none");
+    declare_reading(command, each.cache, each.insecure);
     command.key(each.key.path, each.key.passphrase_file);
     command.option("--fraction", "F", each.choice.fraction,
                    "of every proof replay this share of the segments instead, 0 to 1");

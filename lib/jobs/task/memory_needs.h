@@ -3,9 +3,11 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "dgx/core/checked.h"
+#include "dgx/core/remote.h"
 #include "dgx/core/result.h"
 #include "dgx/jobs/task_files.h"
 
@@ -33,6 +35,10 @@ namespace dgx::jobs {
 [[nodiscard]] std::int64_t data_memory(const manifest::Task& task);
 /// The memory of a field of so many bytes that is read as a whole.
 [[nodiscard]] std::int64_t field_memory(std::int64_t bytes);
+/// The memory of a file, beside what it holds, if the path is that of a server's: else none.
+[[nodiscard]] inline std::int64_t server_memory(const std::string& path) {
+  return is_url(path) ? kRemoteFileBytes : 0;
+}
 /// The memory of a program's lines and of what computes them, keeping `keep` in memory.
 [[nodiscard]] Result<std::int64_t> program_bytes(std::shared_ptr<const program::Program> program, int threads,
                                                  const std::vector<kernels::ValueIndex>& keep = {});

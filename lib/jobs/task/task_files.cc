@@ -80,11 +80,12 @@ Result<bundle::Dataset> read_task_dataset(const std::string& path, const manifes
 }
 
 Result<bundle::OpenedDataset> open_task_dataset(const std::string& path, const manifest::Task& task,
-                                                const JobContext& context) {
-  DGX_TRY(auto data, bundle::OpenedDataset::open(path, {.threads = context.threads, .stop = &context.stop},
-                                                 [&](const bundle::DatasetInfo& info) {
-                                                   return check_digest(path, info.digest, task);
-                                                 }));
+                                                const JobContext& context,
+                                                const std::optional<std::string>& cache) {
+  DGX_TRY(auto data,
+          bundle::OpenedDataset::open(
+              path, {.threads = context.threads, .stop = &context.stop, .cache = cache},
+              [&](const bundle::DatasetInfo& info) { return check_digest(path, info.digest, task); }));
   if (auto checked = check_fields(data.rows(), task.dataset); !checked)
     return within(path, std::move(checked).error());
   for (const std::string& warning : data.warnings()) context.progress.warning(warning);

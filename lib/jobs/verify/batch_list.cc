@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "dgx/core/json_document.h"
+#include "dgx/core/remote.h"
 #include "dgx/jobs/task_folder.h"
 
 namespace dgx::jobs {
@@ -92,10 +93,22 @@ VerifyOptions with_fit(VerifyOptions options, const std::string& fit) {
   return options;
 }
 
+/// kUsage if a line names a URL that the command line does not: whoever wrote the list is not asked which
+/// servers this machine talks to.
+Result<VerifyOptions> without_urls(VerifyOptions options, const VerifyOptions& defaults) {
+  const bool from = is_url(options.from) && options.from != defaults.from;
+  const bool data = is_url(options.data) && options.data != defaults.data;
+  const bool other = is_url(options.task) || is_url(options.proof) || is_url(options.beacon.value_or("")) ||
+                     is_url(options.program.value_or(""));
+  if (!from && !data && !other) return options;
+  return usage_error("names a URL", "--from and --data name those of all lines");
+}
+
 void add_line(std::int64_t number, std::string_view line, const VerifyOptions& defaults,
               std::vector<ListedProof>& out) {
   auto options = line.starts_with('{') ? parse_object(line, defaults) : parse_tabs(line, defaults);
   if (options.ok() && options->task.empty()) options = usage_error("names no task");
+  if (options.ok()) options = without_urls(*std::move(options), defaults);
   if (!options.ok())
     return void(out.push_back({number, std::string(line.substr(0, 80)), std::move(options)}));
   if (options->task.find('*') == std::string::npos) {

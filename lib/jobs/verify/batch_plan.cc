@@ -25,10 +25,11 @@ class ListMemory {
     const manifest::Task& task = v.files.body();
     statements_ =
         add_up(statements_, kStatementBytes + std::ssize(v.proof.states) * std::ssize(Digest().bytes));
-    data_.emplace(std::pair(proof.options.data, task.dataset.digest), data_memory(task));
+    data_.emplace(std::pair(proof.options.data, task.dataset.digest),
+                  add_up(data_memory(task), server_memory(proof.options.data)));
     if (!seen_.emplace(v.files.program.get(), task.batch).second) return {};
     DGX_TRY(const std::int64_t all, replay_memory(v.files, threads_));
-    step_ = std::max(step_, all - data_memory(task));
+    step_ = std::max(step_, all - data_memory(task) + server_memory(proof.options.from));
     return {};
   }
 

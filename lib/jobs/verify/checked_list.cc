@@ -8,6 +8,7 @@
 #include "dgx/core/files.h"
 #include "dgx/core/parallel.h"
 #include "dgx/protocol/verify.h"
+#include "task/allow_urls.h"
 #include "task/memory_needs.h"
 
 namespace dgx::jobs {
@@ -60,6 +61,7 @@ Result<CheckedList> CheckedList::open(const BatchOptions& options, const JobCont
                        "a verdict is signed; --plan takes a public key");
     DGX_CHECK(make_folder(options.output));
   }
+  DGX_CHECK(allow_urls({options.each.from, options.each.data}, options.each.insecure, context));
   DGX_TRY(const std::string text, read_file(options.list, kMaxListBytes));
   VerifyOptions defaults = options.each;
   defaults.shard.reset();

@@ -11,7 +11,7 @@ Result<exec::StepExecutor*> ReplayMeans::executor(const VerifyOptions& options, 
   auto found = data_.find(key);
   if (found == data_.end()) {
     if (data_.size() >= kMostOpen) data_.clear();
-    DGX_TRY(auto opened, open_task_dataset(options.data, files.body(), context));
+    DGX_TRY(auto opened, open_task_dataset(options.data, files.body(), context, options.cache));
     found = data_.emplace(key, std::move(opened)).first;
   }
   DGX_TRY(executor_, make_executor_on(options.device, options.parts, files, found->second.rows(), context));

@@ -10,6 +10,7 @@
 #include "dgx/protocol/forced.h"
 #include "settle/opening_store.h"
 #include "settle/read_ledger.h"
+#include "task/allow_urls.h"
 #include "task/file_watch.h"
 #include "task/post.h"
 #include "verify/audited_row.h"
@@ -100,6 +101,8 @@ class OfferFiles {
     out.program = options_.program;
     DGX_TRY(out.from, opening(record));
     out.data = options_.data;
+    out.cache = options_.cache;
+    out.insecure = options_.insecure;
     out.key = options_.key;
     out.isa = options_.isa;
     out.device = options_.device;
@@ -330,6 +333,7 @@ class Response {
 }  // namespace
 
 Result<RespondResult> respond(const RespondOptions& options, const JobContext& context) {
+  DGX_CHECK(allow_urls({options.data}, options.insecure, context));
   DGX_TRY(const auto task, read_task(options.task, context.trust));
   DGX_TRY(auto offer, manifest::read_statement<manifest::BeaconCommitment>(options.commitment));
   Response response(options, context, std::move(offer));

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "dgx/core/remote.h"
 #include "dgx/merkle/digests.h"
 #include "dgx/merkle/tree.h"
 
@@ -36,6 +37,11 @@ Result<StartStates> StartStates::open(const std::string& path, const Digest& tas
 
 Status StartStates::open_file() {
   std::error_code ignored;
+  if (is_url(path_) && path_.ends_with('/')) {
+    path_.pop_back();
+    DGX_TRY(run_, bundle::RunReader::open(path_));
+    return check_run();
+  }
   if (is_opening(path_)) {
     path_ = fmt::format("{}/{}", path_, kOpenedSample);
   } else if (std::filesystem::is_directory(path_, ignored)) {

@@ -9,6 +9,7 @@
 
 #include "dgx/core/version.h"
 #include "dgx/crypto/random.h"
+#include "task/allow_urls.h"
 #include "task/work_keys.h"
 #include "verify/forced_rows.h"
 #include "verify/replay_means.h"
@@ -291,6 +292,7 @@ Status replay_part(const Verification& v, const VerifyOptions& options, ReplayMe
 Result<VerifyResult> verify(const VerifyOptions& options, const JobContext& context) {
   DGX_CHECK(choose_instruction_set(options.isa));
   DGX_CHECK(check_files(options));
+  DGX_CHECK(allow_urls({options.from, options.data}, options.insecure, context));
   if (options.key.path.empty()) return usage_error("--key is required: a verdict is signed");
   DGX_TRY(VerdictFiles files, claim_verdict(options.output, context.clobber));
   DGX_TRY(const Verification v, open_verification(options, context));
@@ -341,6 +343,7 @@ Result<VerifyResult> verify_opened(const VerifyOptions& options, const Verificat
 Result<ShardResult> verify_shard(const VerifyOptions& options, const JobContext& context) {
   DGX_CHECK(choose_instruction_set(options.isa));
   DGX_CHECK(check_files(options));
+  DGX_CHECK(allow_urls({options.from, options.data}, options.insecure, context));
   if (options.output.empty() || options.output == "-") return usage_error("-o SHARD.json is required");
   DGX_TRY(const ShardName name, parse_shard(*options.shard));
   DGX_TRY(Output output, Output::claim(options.output, context.clobber));

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "dgx/jobs/verify.h"
+#include "task/allow_urls.h"
 #include "task/memory_needs.h"
 #include "task/work_keys.h"
 #include "verify/start_states.h"
@@ -41,6 +42,7 @@ Result<std::int64_t> most_steps(std::int64_t count, const Verification& v, const
 Result<VerifyPlan> plan_verification(const VerifyOptions& options, const RateSource& rate,
                                      const JobContext& context) {
   DGX_TRY(const auto operations, operations_per_second(rate, context));
+  DGX_CHECK(allow_urls({options.from, options.data}, options.insecure, context));
   DGX_TRY(const Verification v, open_verification(options, context));
   DGX_CHECK(check_named(options, v, context));
   VerifyPlan out;
@@ -65,6 +67,7 @@ Result<VerifyPlan> plan_verification(const VerifyOptions& options, const RateSou
   DGX_TRY(out.work, protocol::replay_work(v.files.body(), v.proof.segments, out.segments));
   out.start_bytes = std::ssize(out.segments) * v.files.body().caps.bytes;
   DGX_TRY(out.needs.memory_bytes, replay_memory(v.files, context.threads));
+  out.needs.memory_bytes += server_memory(options.from) + server_memory(options.data);
   out.needs.state_bytes = 2 * std::ssize(out.segments) * state_bytes(v.files);
   if (out.needs.shards) {
     const std::int64_t count = *out.needs.shards;

@@ -21,7 +21,9 @@ struct RespondOptions {
   std::string task;
   std::string commitment;                       ///< COMMIT.json, with its secret next to it
   std::optional<std::string> from;              ///< a fetched opening; none: the copy next to the ledger
-  std::string data;                             ///< the task's dataset
+  std::string data;                             ///< the task's dataset, or a URL
+  std::optional<std::string> cache;             ///< the folder for unpacked fields; none: as DGX_CACHE says
+  bool insecure = false;                        ///< plain http from any host
   std::optional<std::string> post;              ///< a command that is run with each statement that is signed
   std::optional<std::chrono::seconds> timeout;  ///< the longest wait for others, each time; none: no wait
   KeyFile key;
@@ -29,7 +31,7 @@ struct RespondOptions {
   std::optional<std::string> isa;
   ComputeDevice device = ComputeDevice::kCpu;
   std::int64_t parts = 1;  ///< of each batch, made one after another
-  std::string output;  ///< VERDICT.json, with VERDICT.rows.jsonl next to it
+  std::string output;      ///< VERDICT.json, with VERDICT.rows.jsonl next to it
 };
 
 /// The progress of a verifier's part of a task.

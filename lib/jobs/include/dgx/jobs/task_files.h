@@ -45,10 +45,10 @@ struct TaskFiles {
 [[nodiscard]] Result<bundle::Dataset> read_task_dataset(const std::string& path, const manifest::Task& task,
                                                         int threads);
 /// Opens the task's dataset, for who needs some of its rows; which ones are damaged shows when they are read.
-/// The same errors, but of no number. Gives its warnings to the progress.
-[[nodiscard]] Result<bundle::OpenedDataset> open_task_dataset(const std::string& path,
-                                                              const manifest::Task& task,
-                                                              const JobContext& context);
+/// The same errors, but of no number. Gives its warnings to the progress. `cache` as in OpenEffort.
+[[nodiscard]] Result<bundle::OpenedDataset> open_task_dataset(
+    const std::string& path, const manifest::Task& task, const JobContext& context,
+    const std::optional<std::string>& cache = std::nullopt);
 
 /// kMalformed unless the bundle states the digest of the task's dataset. Reads none of its numbers.
 [[nodiscard]] Status check_stated_dataset(const std::string& path, const manifest::Task& task);

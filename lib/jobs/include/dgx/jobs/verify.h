@@ -29,8 +29,10 @@ struct VerifyOptions {
   std::string task;
   std::string proof;
   std::optional<std::string> program;
-  std::string from;  ///< SAMPLE.h5 or RUN
-  std::string data;
+  std::string from;                  ///< SAMPLE.h5 or RUN; a URL, which ends in "/" for a run
+  std::string data;                  ///< DATA.h5, or a URL
+  std::optional<std::string> cache;  ///< the folder for unpacked fields; none: as DGX_CACHE says
+  bool insecure = false;             ///< plain http from any host
   std::optional<std::string> beacon;
   std::optional<std::string> audits;      ///< the verdict to re-check
   std::optional<std::string> commitment;  ///< the verifier's offer, where the market forces errors
