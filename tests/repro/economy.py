@@ -35,7 +35,7 @@ def check_money(folder, environment):
     accounts = ask(folder, environment, "dgx-settle", "balances", "ledger.jsonl")["accounts"]
     names = {ask(folder, environment, "dgx-key", "id", key)["key_id"]: key.stem.split(".")[0] for key in folder.glob("*.pub.pem")}
     has = {names.get(key, key): amount for key, amount in accounts.items()}
-    tasks = {name: ask(folder, environment, "dgx-inspect", f"{name}.json")["estimate"] for name in ("found", "unseen", "sold")}
+    tasks = {name: ask(folder, environment, "dgx-inspect", f"{name}.json")["predicate"]["estimate"] for name in ("found", "unseen", "sold")}
     # Audits are certain. She committed to that of "sold" after the secret was there, and has no fee for it.
     fee = {name: min(one["fee"], one["tax"]) for name, one in tasks.items()}
     quarter = STAKED // 2 // 2
