@@ -17,7 +17,7 @@ dgx-pack csv data.csv --label 5 -o data.h5 --skip-existing
 
 buy() { # TASK SEED SOLVER VERIFIER VERDICT [DRILL]
   sign $1.json dgx-submit --data data.h5 --model mlp:4-8-3 --loss cross-entropy --optimizer sgd:lr=0.1 --batch 8 --steps 40 \
-    --checkpoint-every 8 --price 100000000 --seed $2 --ledger ledger.jsonl --key alice.pem
+    --checkpoint-every 8 --price 100000000 --seed $2 --ledger ledger.jsonl --key alice.pem --skip-existing
   sign $1.offer.json dgx-verify beacon $1.json --segment-milliseconds 100 --key $4.pem
   sign $1.assign.json dgx-settle make assign $1.json --about $1.offer.json --set segment_milliseconds=100 --key $3.pem
   dgx-train $1.json --data data.h5 -o $1.run ${6:+--drill $6}
