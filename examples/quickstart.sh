@@ -84,7 +84,8 @@ keep_time() {
   dgx-settle run ledger.jsonl --until-settled --wait --key operator.pem -q &
   clocks="${clocks:-} $!"
 }
-trap 'kill ${clocks:-} 2>/dev/null || true' EXIT
+stop_time() { kill ${clocks:-} 2>/dev/null || true; clocks=; }
+trap stop_time EXIT
 
 # prove NAME SOLVER: the proof is logged, then the verifier reveals their beacon, and the solver opens the drawn segments to everyone.
 prove() {
@@ -134,6 +135,7 @@ caught_time=$(since "$start")
 say "a dispute: the verifier challenges the proof, both sides move, a referee rules"
 dgx-bisect open crooked.json crooked.proof.json --verdict crooked.verdict.json --key verifier.pem -o dispute.jsonl
 judge crooked
+stop_time  # moves keep the ledger from falling silent, and a game that is over settles at once: the ruling is to be logged before
 log="dgx-settle append ledger.jsonl --wait --key operator.pem -q"
 # Each side answers the other's moves, which are logged as they come, so that nobody can say one came late. The cheat defends their fault.
 play() { dgx-bisect play crooked.json dispute.jsonl --from crooked.run --data train.h5 --post "$log" --timeout 10m --key "$1.pem" ${2:+"$2"} -q --json >"$1.play"; }

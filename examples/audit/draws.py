@@ -79,4 +79,3 @@ def forced_segment(task, proof, round_value, secret, proof_id, drawn):
 def interval(steps):
     """Steps between two checkpoints of a delay."""
     return max(2**20, -(-steps // 1024))
-
