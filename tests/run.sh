@@ -10,8 +10,8 @@
 #   sh tests/run.sh --slow NAME      one of the long tests of tests/slow (without NAME: lists them)
 #   sh tests/run.sh -- ARGUMENT …    arguments for ctest, as -R cli/
 #
-# DGX_TORCH=pypi|off|FOLDER says where libtorch is (default pypi). JOBS is the number of compilers and of tests at a time (default: the
-# CPUs of this job, at most 8).
+# DGX_TORCH=pypi|off|FOLDER says where libtorch is (default pypi). JOBS is the number of compilers at a time (default: the CPUs of this
+# job, at most 8); one test more than that runs at a time, as several wait for a clock.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -34,6 +34,7 @@ done
 
 jobs=${JOBS:-$(nproc)}
 [ "$jobs" -le 8 ] || jobs=8
+tests=$((jobs + 1))
 
 sh cmake/bootstrap.sh --tests
 [ "$build" != build/clang ] || command -v clang++ >/dev/null || { echo "tests/run.sh: clang++ is not installed" >&2; exit 1; }
@@ -61,8 +62,8 @@ if [ -n "$gpu" ]; then
   export DGX_TESTS_GPU=yes DGX_TESTS_WITHOUT="$without"
   set -- -L gpu "$@"
 elif [ -n "$without" ]; then
-  exec /usr/bin/python3 tests/without.py run "$without" --build "$build" -- --output-on-failure -j "$jobs" -E '^link/without$' "$@"
+  exec /usr/bin/python3 tests/without.py run "$without" --build "$build" -- --output-on-failure -j "$tests" -E '^link/without$' "$@"
 else
-  set -- -j "$jobs" "$@"
+  set -- -j "$tests" "$@"
 fi
 exec /usr/bin/python3 tests/cases.py "$build/cases.xml" --test-dir "$build" --output-on-failure "$@"
