@@ -23,6 +23,11 @@ if(DGX_SANITIZE)
     -fno-omit-frame-pointer)
   target_link_options(dgx_flags INTERFACE -fsanitize=address,undefined)
 endif()
+# A module that programs open is linked against all that it needs. Not with clang's sanitizers, whose runtime is in the program alone.
+set(DGX_LINK_WHOLE -Wl,-z,defs)
+if(DGX_SANITIZE AND CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+  set(DGX_LINK_WHOLE "")
+endif()
 
 # dgx_module(NAME SOURCES a.cc … [USES dgx_core …] [USES_INSIDE dgx_merkle …] [THIRD_PARTY lib …])
 # Declares dgx_NAME with include root include/. USES is public: the modules that its public headers include. USES_INSIDE is private: those that
