@@ -4,7 +4,7 @@ import json
 
 from draws import ZERO, drawn_segments, forced_segment, segments
 from judging import End, due, falls, sure
-from trees import climb, digests, leaf, sha, u64
+from trees import climb, digests, leaf, sha
 
 
 def committed(game, opened, index, text):
@@ -124,7 +124,6 @@ def row(game, says, verdict_made, proof, value, diverging):
     if said["reason"] == "non-finite" or (diverging and said["agrees"]):
         due(game, "fault")
     if says["about"] == "witness":
-        drawn = sha(b"dgx-interior", value or ZERO, proof, bytes.fromhex(game["defender"]), u64(says["segment"]))
-        game["q"] = game["p"] + 1 + int.from_bytes(drawn[:8], "big") % (game["q"] - game["p"] - 1)
-        print(f"  the witness is of the state after step {game['q']}: H(\"dgx-interior\" | ...) = {drawn.hex()}")
+        game["q"] -= 1
+        print(f"  the witness is of the state after step {game['q']}, the last but one")
         due(game, "interior")

@@ -21,11 +21,11 @@ std::uint64_t first_u64(const Digest& digest) {
   return out;
 }
 
-/// The first 8 bytes of H(tag ‖ beacon ‖ proof ‖ verifier ‖ u64be(counter)), as a number.
-std::uint64_t keyed_u64(std::string_view tag, const Digest& beacon, const Digest& proof_id,
-                        const Digest& verifier, std::uint64_t counter) {
+/// Draw `j`: the first 8 bytes of H("dgx-draw" ‖ beacon ‖ proof ‖ verifier ‖ u64be(j)), as a number.
+std::uint64_t drawn_number(const Digest& beacon, const Digest& proof_id, const Digest& verifier,
+                           std::uint64_t j) {
   ByteWriter out;
-  out.text(tag).digest(beacon).digest(proof_id).digest(verifier).u64(counter);
+  out.text("dgx-draw").digest(beacon).digest(proof_id).digest(verifier).u64(j);
   return first_u64(crypto::sha256(out.bytes()));
 }
 
@@ -146,7 +146,7 @@ Result<std::vector<std::int64_t>> draw_segments(const Digest& beacon, const Dige
     for (std::int64_t i = 0; i < n; ++i) drawn.insert(drawn.end(), i);
   }
   for (std::uint64_t j = 0; std::ssize(drawn) < q; ++j) {
-    const std::uint64_t number = keyed_u64("dgx-draw", beacon, proof_id, verifier, j);
+    const std::uint64_t number = drawn_number(beacon, proof_id, verifier, j);
     drawn.insert(static_cast<std::int64_t>(number % static_cast<std::uint64_t>(n)));
   }
   return std::vector<std::int64_t>(drawn.begin(), drawn.end());
@@ -172,13 +172,9 @@ std::int64_t drawn_count(const manifest::Task& task, const Segments& segments) {
   return sample_count(task.policy, whole->count(), segments.between()) + (segments.diverged() ? 1 : 0);
 }
 
-std::int64_t witness_step(const Digest& beacon, const Digest& proof_id, const Digest& verifier,
-                          const Segment& segment) {
+std::int64_t witness_step(const Segment& segment) {
   assert(segment.length() >= 2);
-  const std::uint64_t number =
-      keyed_u64("dgx-interior", beacon, proof_id, verifier, static_cast<std::uint64_t>(segment.index));
-  const auto interior = static_cast<std::uint64_t>(segment.length() - 1);
-  return segment.first + 1 + static_cast<std::int64_t>(number % interior);
+  return segment.end - 1;
 }
 
 Digest witness_of(const Digest& verifier, const Digest& interior_state) {

@@ -238,9 +238,7 @@ Stage play_on(const Dispute& dispute, manifest::About about, GameState& state) {
     if (!was_replayed(*state.row) || says_diverged(dispute, *state.row)) return ShowFault{};
     return show_interval(state);
   }
-  const Segment segment = segments_in(dispute)[dispute.challenge.body.segment];
-  const Digest beacon = dispute.beacon ? dispute.beacon->value : Digest{};
-  state.end_step = witness_step(beacon, dispute.proof.id, dispute.defender(), segment);
+  state.end_step = witness_step(segments_in(dispute)[dispute.challenge.body.segment]);
   return ShowInterior{};
 }
 

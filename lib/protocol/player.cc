@@ -237,9 +237,7 @@ Next next_in(PartyView& view, const Game& game, const ChooseRow&) {
   DGX_TRY(const Digest end, view.party().state(game.state().end_step));
   if (end != row.recomputed) return name(0);
   if (!has_witness(dispute, row)) return nothing();
-  const std::int64_t step =
-      witness_step(dispute.beacon->value, dispute.proof.id, dispute.defender(), game.segment());
-  DGX_TRY(const Digest interior, view.party().state(step));
+  DGX_TRY(const Digest interior, view.party().state(witness_step(game.segment())));
   return witness_due(dispute, interior) == row.witness ? nothing() : name(1);
 }
 

@@ -34,36 +34,19 @@ std::optional<RowReason> fault_of(const State& start, const Segment& segment) {
   return std::nullopt;
 }
 
-/// A witness to be made on the way: whose, of the state after which step, and where it goes.
-struct Awaited {
-  Digest verifier;
-  std::int64_t step = 0;
-  Digest* witness = nullptr;
-};
-
-Status take_witnesses(program::Executor& executor, std::int64_t step, std::span<const Awaited> awaited) {
-  std::optional<Digest> interior;
-  for (const Awaited& one : awaited) {
-    if (step != one.step) continue;
-    if (!interior) {
-      DGX_TRY(const merkle::StateDigests digests, executor.digests(1));
-      interior = digests.state;
-    }
-    *one.witness = witness_of(one.verifier, *interior);
-  }
-  return {};
-}
-
 /// Runs the segment's steps. Returns the digest of the end state, or nullopt after a non-finite step, and
-/// sets the witnesses on the way.
+/// sets `interior` to the digest of the witnessed state on the way. A single step has none.
 Result<std::optional<Digest>> run_steps(program::Executor& executor, const Segment& segment,
-                                        std::span<const Awaited> awaited,
+                                        std::optional<Digest>& interior,
                                         const std::function<bool()>& progress) {
   for (std::int64_t step = segment.first + 1; step <= segment.end; ++step) {
     Status status = executor.step();
     if (!status.ok() && status.error().code == ErrorCode::kMalformed) return std::optional<Digest>();
     DGX_CHECK(std::move(status));
-    DGX_CHECK(take_witnesses(executor, step, awaited));
+    if (segment.length() > 1 && step == witness_step(segment)) {
+      DGX_TRY(const merkle::StateDigests digests, executor.digests(1));
+      interior = digests.state;
+    }
     if (progress && !progress()) {
       return Error{ErrorCode::kInterrupted, fmt::format("segment {}: interrupted", segment.index), {}};
     }
@@ -191,16 +174,13 @@ Result<VerdictRow> replay_segment(program::Executor& executor, const State& star
     return disagreement(row, RowReason::kState);
   if (!loaded.ok()) return within(where, std::move(loaded).error());
 
-  std::vector<Awaited> awaited;
-  const auto await = [&](const Digest& verifier, Digest* witness) {
-    const std::int64_t step = witness_step(assignment.beacon_value, assignment.proof, verifier, segment);
-    awaited.push_back({verifier, step, witness});
-  };
-  if (segment.length() > 1) {  // a single step has no interior state
-    await(assignment.verifier, &row.witness);
-    if (assignment.audited && audited != nullptr) await(assignment.audited->verifier, audited);
+  std::optional<Digest> interior;
+  DGX_TRY(const std::optional<Digest> end, run_steps(executor, segment, interior, progress));
+  if (interior) {
+    row.witness = witness_of(assignment.verifier, *interior);
+    if (assignment.audited && audited != nullptr)
+      *audited = witness_of(assignment.audited->verifier, *interior);
   }
-  DGX_TRY(const std::optional<Digest> end, run_steps(executor, segment, awaited, progress));
   if (!end && end_digest) return disagreement(row, RowReason::kNonFinite);
   row.recomputed = end.value_or(manifest::diverged_end());
   if (end != end_digest) return disagreement(row, RowReason::kDigest);

@@ -188,8 +188,7 @@ class Setting {
       row.agrees = false;
       row.reason = manifest::RowReason::kDigest;
     }
-    const std::int64_t step = protocol::witness_step(Digest{}, out.proof.id, verifier, segment_);
-    row.witness = protocol::witness_of(verifier, must(liar_.state(step)));
+    row.witness = protocol::witness_of(verifier, must(liar_.state(protocol::witness_step(segment_))));
     std::vector<manifest::VerdictRow> rows{row};
     const auto segments = must(protocol::segments_of(out.task.body, out.proof.body));
     const auto verdict =
@@ -330,8 +329,7 @@ bool dispute_about(Scene& scene, const Keys& keys, Role role, const std::string&
     Setting setting(scene, keys, role, fault.segment, liar);
     protocol::Dispute dispute = setting.dispute();
     if (role == Role::kWitness) {
-      const std::int64_t step =
-          protocol::witness_step(Digest{}, dispute.proof.id, dispute.verdict->key_id, segment);
+      const std::int64_t step = protocol::witness_step(segment);
       if (must(liar.state(step)) == must(scene.honest(fault.segment).state(step))) continue;
     }
     const std::string where = describe(scene, role, fault);

@@ -100,8 +100,7 @@ void add_verdict(const Scene& scene, const Setup& setup, const protocol::Segment
     if (setup.about == About::kWitness || setup.about == About::kRow) out.beacon = beacon;
   }
   const protocol::Segment segment = segments[setup.segment];
-  const VerdictRow row =
-      row_of(setup, segment, end, protocol::witness_step(value, out.proof.id, kept_id(kJudge), segment));
+  const VerdictRow row = row_of(setup, segment, end, protocol::witness_step(segment));
   verdict.task = scene.task.id;
   verdict.proof = out.proof.id;
   verdict.outcome = row.agrees ? Outcome::kAccepted : Outcome::kRefuted;

@@ -222,8 +222,7 @@ DrawnGame DrawnGames::play(std::string& about) {
   bool wrong =
       story.state_record(segment.end).digest != honest.state_record(segment.end).digest || non_finite;
   if (witness) {
-    const Digest value = dispute.beacon ? dispute.beacon->value : Digest{};
-    const std::int64_t step = witness_step(value, dispute.proof.id, dispute.defender(), segment);
+    const std::int64_t step = witness_step(segment);
     const bool false_witness = story.state_record(step).digest != honest.state_record(step).digest;
     wrong = row ? wrong || false_witness : false_witness;
   }

@@ -42,9 +42,8 @@ VerdictRow row_of(const Plans& plans, const protocol::Assignment& assignment, st
   row.recomputed = replay.state_record(segment.end).digest;
   row.agrees = row.expected == row.recomputed;
   row.reason = row.agrees ? RowReason::kEqual : RowReason::kDigest;
-  const std::int64_t step =
-      protocol::witness_step(assignment.beacon_value, assignment.proof, assignment.verifier, segment);
-  row.witness = protocol::witness_of(assignment.verifier, replay.state_record(step).digest);
+  const Digest interior = replay.state_record(protocol::witness_step(segment)).digest;
+  row.witness = protocol::witness_of(assignment.verifier, interior);
   return row;
 }
 

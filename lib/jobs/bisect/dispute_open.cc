@@ -302,14 +302,11 @@ Result<std::optional<About>> contradicted(const Inputs& in, const OpenVerdict& a
           contradicts_end(in, row.index, says_diverged ? std::nullopt : std::optional(row.recomputed), own));
   if (end) return segment(true);
   if (segments[row.index].length() < 2) return std::optional<About>();  // it has no witness
-  const bool policy = against.verdict.body.beacon.has_value();
-  if (policy && !against.beacon)
-    return usage_error("--beacon is required: the verdict's witnesses depend on it");
-  const Digest beacon = policy ? against.beacon->value : Digest{}, signer = against.verdict.key_id;
-  const std::int64_t step = protocol::witness_step(beacon, in.proof.proof.id, signer, segments[row.index]);
-  DGX_TRY(const Digest interior, own.party->state(step));
-  if (witness_due(in, against, row.index, interior) != row.witness) return std::optional(About::kWitness);
-  return std::optional<About>();
+  DGX_TRY(const Digest interior, own.party->state(protocol::witness_step(segments[row.index])));
+  if (witness_due(in, against, row.index, interior) == row.witness) return std::optional<About>();
+  if (against.verdict.body.beacon && !against.beacon)
+    return usage_error("--beacon is required: a game about a witness has it");
+  return std::optional(About::kWitness);
 }
 
 Result<Challenge> challenge_row(const Inputs& in, const OpenVerdict& against, std::size_t index,

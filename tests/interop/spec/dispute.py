@@ -183,16 +183,8 @@ class Transcript:
 
     def witnessed_step(self):
         """dgx-protocol(7), "Witness". None of a segment of one step."""
-        verdict, (first, last) = self.verdict.predicate, self.bounds()
-        if self.is_one_step():
-            return None
-        value = bytes(32)
-        if "beacon" in verdict:
-            require(self.source is not None, "the beacon is missing")
-            value = self.value
-        drawn = digests.sha(b"dgx-interior" + value + bytes.fromhex(self.proof.id) + bytes.fromhex(self.verdict.key_id)
-                            + self.segment.to_bytes(8, "big"))
-        return first + 1 + int.from_bytes(drawn[:8], "big") % (last - first - 1)
+        require("beacon" not in self.verdict.predicate or self.source is not None, "the beacon is missing")
+        return None if self.is_one_step() else self.bounds()[1] - 1
 
     def game(self):
         """The game as it begins."""

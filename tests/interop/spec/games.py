@@ -170,14 +170,9 @@ class Verdict:
         first, last = (*self.proof.steps[segment:segment + 2], None)[:2]
         if last in (None, first + 1):
             return "0" * 64
-        shown = story.digest(self.witnessed(segment, first, last))
+        shown = story.digest(last - 1)
         witness = digests.sha(b"dgx-witness" + bytes.fromhex(key_id(VERIFIER)) + shown)
         return (digests.sha(b"dgx-false-witness" + witness) if segment == self.forced else witness).hex()
-
-    def witnessed(self, segment, first, last):
-        value = self.beacon["value"] if self.beacon else bytes(32)
-        drawn = digests.sha(b"dgx-interior" + value + bytes.fromhex(self.proof.id) + bytes.fromhex(key_id(VERIFIER)) + segment.to_bytes(8, "big"))
-        return first + 1 + int.from_bytes(drawn[:8], "big") % (last - first - 1)
 
     def row(self, segment, honest, changes):
         expected = self.proof.end(segment).hex()

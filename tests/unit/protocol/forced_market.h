@@ -85,11 +85,10 @@ class ForcedMarket : public AuditMarket {
 /// The digest of the state that the verdict's witness of segment `index` is of.
 inline Digest interior_of(const ForcedMarket& m, std::int64_t index) {
   const protocol::Segment segment = m.run().segments()[index];
-  const std::int64_t step = protocol::witness_step(m.record().round->source.value, m.run().proof.id,
-                                                   m.record().verdict->key_id, segment);
   TinyExecutor executor;
   REQUIRE(executor.load(m.run().states[static_cast<std::size_t>(index)]).ok());
-  for (std::int64_t at = segment.first; at < step; ++at) REQUIRE(executor.step().ok());
+  for (std::int64_t at = segment.first; at < protocol::witness_step(segment); ++at)
+    REQUIRE(executor.step().ok());
   return state_digest(executor.state().value());
 }
 

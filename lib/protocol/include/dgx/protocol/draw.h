@@ -63,11 +63,9 @@ namespace dgx::protocol {
 /// The number of segments in that draw.
 [[nodiscard]] std::int64_t drawn_count(const manifest::Task& task, const Segments& segments);
 
-/// The step s after which a segment's state is witnessed, first < s < end: first + 1 + (first 8 bytes of
-/// H("dgx-interior" ‖ beacon ‖ proof id ‖ key id ‖ u64be(segment)) mod (length − 1)). A chosen draw has no
-/// beacon: pass 32 zero bytes. Asserted: the segment has at least two steps.
-[[nodiscard]] std::int64_t witness_step(const Digest& beacon, const Digest& proof_id, const Digest& verifier,
-                                        const Segment& segment);
+/// The step after which a segment's state is witnessed: the last but one, so that nobody has the witness who
+/// has not replayed all steps up to the last. Asserted: the segment has at least two steps.
+[[nodiscard]] std::int64_t witness_step(const Segment& segment);
 
 /// H("dgx-witness" ‖ key id ‖ digest of the state after the witnessed step).
 [[nodiscard]] Digest witness_of(const Digest& verifier, const Digest& interior_state);
