@@ -280,7 +280,7 @@ void run_panels(const Product& product, const Block& at, const TilePanels& panel
   const float* const b =
       (partial ? at.panels.partial : at.panels.data + panels.first * at.panels.panel_stride) +
       (at.depth.begin - at.group.begin) * task.b_step;
-  const float* packed = product.buffers.a.at_least(0);
+  std::int64_t packed = 0;  // numbers of A's packed panels before this one
   // Decided once, since a tile of a shallow product takes only some hundred cycles.
   const std::int64_t depth = at.depth.size();
   const bool begins_group = at.begins_group(), ends_group = at.ends_group();
@@ -291,7 +291,8 @@ void run_panels(const Product& product, const Block& at, const TilePanels& panel
     if (fetches_ahead) fetch_ahead(product, at, panels, within, task);
     fetcher.fetch_some();
     const int height = product.row_panels.height(row_panel);
-    const Matrix a = product.pack_a ? Matrix{packed, 1, height} : row_panel_of_a(product, at, row_panel);
+    const Matrix a = product.pack_a ? Matrix{product.buffers.a.at_least(0) + packed, 1, height}
+                                    : row_panel_of_a(product, at, row_panel);
     task.a = a.data;
     task.b = b;
     task.a_row_stride = a.row_stride;

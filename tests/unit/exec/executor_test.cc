@@ -142,7 +142,8 @@ TEST_CASE("a profile gives the form of every part of an operation, and no half o
   Network network;
   network.sizes = {320, 48, 3};
   const auto program = network.step_program();
-  const auto executor = executor_of(program, network, Samples(network), 1);
+  const Samples data(network);
+  const auto executor = executor_of(program, network, data, 1);
   REQUIRE(executor->load(*program::initial_state(*program, test::kSeed)).ok());
   REQUIRE(executor->start_profile().ok());
   REQUIRE(executor->step().ok());

@@ -1,5 +1,6 @@
 #include "dgx/kernels/cpu/matmul.h"
 
+#include <algorithm>
 #include <bit>
 #include <catch2/catch.hpp>
 #include <limits>
@@ -58,7 +59,9 @@ struct Operand {
     if (order == Order::kRowMajor) matrix = {nullptr, columns, 1};
     if (order == Order::kTransposed) matrix = {nullptr, 1, rows};
     if (order == Order::kEveryThird) matrix = {nullptr, columns * 3, 3};
-    numbers = random_floats(rows * columns * (order == Order::kEveryThird ? 3 : 1), seed, values);
+    // At least one, so that no address is null.
+    const std::int64_t count = rows * columns * (order == Order::kEveryThird ? 3 : 1);
+    numbers = random_floats(std::max<std::int64_t>(1, count), seed, values);
     matrix.data = numbers.data();
   }
   Matrix matrix;
