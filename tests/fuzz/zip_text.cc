@@ -74,8 +74,9 @@ Member read_member(std::string_view line, std::string_view bytes, std::size_t in
   return out;
 }
 
+/// Appends `value` in so many bytes, the least significant first.
 void append(std::string& out, std::uint64_t value, int bytes) {
-  for (int n = 0; n < bytes; ++n) out += static_cast<char>(value >> (8 * n) & 0xff);
+  for (int n = 0; n < bytes; ++n, value >>= 8) out += static_cast<char>(value & 0xff);
 }
 
 /// Appends the fields that the header before a member and its entry in the directory have in common.
