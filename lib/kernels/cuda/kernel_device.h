@@ -25,7 +25,7 @@ inline Error device_error(const DeviceInfo& info, const std::string& what) {
 /// Self has
 ///   template <class... A> Status queue(const char* name, Grid grid, void (*kernel)(A...), A... arguments);
 ///   Status queue(const Generated& generated);
-/// which are never called with an empty grid.
+/// which are never called with an empty grid. A name is a literal: a recorded launch keeps its address.
 template <class Self>
 class KernelDevice : public Device {
  public:
@@ -77,13 +77,14 @@ class KernelDevice : public Device {
 
  private:
   template <class P>
-  Status start_tiles(const std::string& name, const P& p, void (*kernel)(P, bool)) {
+  Status start_tiles(const char* name, const P& p, void (*kernel)(P, bool)) {
     if (p.depth >= std::int64_t{1} << 31)
-      return internal_error(name + ": a depth of " + std::to_string(p.depth) +
+      return internal_error(std::string(name) + ": a depth of " + std::to_string(p.depth) +
                             " is more than a device takes");
     if ((p.form.piece != 0) != (p.pieces != nullptr))
-      return internal_error(name + ": it is cut, and has no memory for its pieces, or the other way round");
-    DGX_CHECK(start(name.c_str(), grid_of_tiles(p), kernel, p, is_out_in_fours(p)));
+      return internal_error(std::string(name) +
+                            ": it is cut, and has no memory for its pieces, or the other way round");
+    DGX_CHECK(start(name, grid_of_tiles(p), kernel, p, is_out_in_fours(p)));
     if (p.form.piece == 0) return {};
     return start("pieces of a product", grid_of(p.batch.count * p.rows * p.columns, 256), add_pieces<P>, p);
   }
