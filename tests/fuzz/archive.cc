@@ -118,8 +118,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   } catch (const std::exception&) {
     // libtorch's exceptions pass through, and become errors in capture.cc.
   }
-  const bool is_alone =
-      std::ranges::all_of(opened.paths(), [&](const std::string& each) { return each == path; });
+  const bool is_alone = std::ranges::all_of(opened.paths(), [&](const std::string& each) {
+    // libtorch asks once what the CPU is, when a tensor is copied for the first time.
+    return each == path || each == "/proc/cpuinfo" || each.starts_with("/sys/devices/system/cpu/");
+  });
   fuzz::require(is_alone, "no file is opened but the archive");
   return 0;
 }
