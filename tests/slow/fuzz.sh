@@ -20,6 +20,7 @@ programs=
 for target in $targets; do programs="$programs fuzz_$target replay_$target"; done
 cmake --build "$build" -j "${JOBS:-2}" --target $programs
 export DGX_H5="$PWD/$build/libexec/dgx-h5"
+export LSAN_OPTIONS="suppressions=$PWD/tests/fuzz/libtorch.supp:print_suppressions=0"
 failed=
 for target in $targets; do
   folder=$build/$target
@@ -27,7 +28,7 @@ for target in $targets; do
   "$build/tests/fuzz/replay_$target" --seeds "$folder/corpus"
   # libtorch's vectors are made by code without the sanitizer's marks.
   case $target in archive) most_mb=1024 options=detect_container_overflow=0 ;; *) most_mb=4096 options= ;; esac
-  LSAN_OPTIONS="suppressions=$PWD/tests/fuzz/libtorch.supp:print_suppressions=0" ASAN_OPTIONS="$options" "$build/tests/fuzz/fuzz_$target" -max_total_time="$seconds" -timeout=30 -rss_limit_mb="$most_mb" -max_len=16384 -print_final_stats=1 \
+  ASAN_OPTIONS="$options" "$build/tests/fuzz/fuzz_$target" -max_total_time="$seconds" -timeout=30 -rss_limit_mb="$most_mb" -max_len=16384 -print_final_stats=1 \
     -artifact_prefix="$folder/" "$folder/corpus" >"$folder/log" 2>&1 || failed="$failed $target"
   printf '%-14s %12s inputs  %s\n' "$target" "$(sed -n 's/^stat::number_of_executed_units: *//p' "$folder/log")" \
     "$(case " $failed " in *" $target "*) echo "failed: see $folder/log" ;; *) echo ok ;; esac)"
