@@ -21,11 +21,9 @@ Digest digest_leaf(Kind kind, const Digest& digest) {
 }
 
 Digest tensor_root(ByteView bytes) {
-  TreeBuilder builder;
-  for (std::size_t at = 0; at < bytes.size(); at += kTensorLeafBytes) {
-    builder.add(bytes.subspan(at, std::min(kTensorLeafBytes, bytes.size() - at)));
-  }
-  return builder.root();
+  std::vector<Digest> parts(tensor_part_count(bytes.size()));
+  for (std::size_t part = 0; part < parts.size(); ++part) parts[part] = tensor_part_root(bytes, part);
+  return root_of(parts);
 }
 
 Result<Digest> entries_root(std::span<const NamedDigest> entries) {
@@ -43,17 +41,16 @@ std::uint64_t tensor_part_count(std::uint64_t size_bytes) { return ceil_div(size
 
 std::vector<Digest> tensor_leaves(ByteView bytes) {
   std::vector<Digest> leaves(tensor_leaf_count(bytes.size()));
-  for (std::size_t i = 0; i < leaves.size(); ++i) {
-    const std::size_t at = i * kTensorLeafBytes;
-    leaves[i] = leaf_hash(bytes.subspan(at, std::min(kTensorLeafBytes, bytes.size() - at)));
-  }
+  const std::size_t whole = bytes.size() / kTensorLeafBytes;
+  hash_leaves(bytes.first(whole * kTensorLeafBytes), std::span(leaves).first(whole));
+  if (whole < leaves.size()) leaves.back() = leaf_hash(bytes.subspan(whole * kTensorLeafBytes));
   return leaves;
 }
 
 Digest tensor_part_root(ByteView bytes, std::uint64_t part) {
   assert(part < tensor_part_count(bytes.size()));
   const std::size_t at = part * kTensorPartBytes;
-  return tensor_root(bytes.subspan(at, std::min(kTensorPartBytes, bytes.size() - at)));
+  return root_of(tensor_leaves(bytes.subspan(at, std::min(kTensorPartBytes, bytes.size() - at))));
 }
 
 Digest tensor_digest(DType dtype, const Shape& shape, const Digest& root) {

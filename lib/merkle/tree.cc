@@ -14,6 +14,12 @@ namespace {
 constexpr std::array<std::uint8_t, 1> kLeafPrefix = {0x00};
 constexpr std::array<std::uint8_t, 1> kNodePrefix = {0x01};
 
+/// The bytes of digests, one after another.
+ByteView bytes_of(std::span<const Digest> digests) {
+  static_assert(sizeof(Digest) == 32);
+  return {reinterpret_cast<const std::uint8_t*>(digests.data()), digests.size_bytes()};
+}
+
 /// The size of the left subtree: the largest power of two below `count`, which is at least 2.
 std::uint64_t split_of(std::uint64_t count) { return std::bit_floor(count - 1); }
 
@@ -72,6 +78,8 @@ Digest leaf_hash(ByteView first, ByteView second) {
   return crypto::Sha256().update(kLeafPrefix).update(first).update(second).finish();
 }
 
+void hash_leaves(ByteView data, std::span<Digest> out) { crypto::sha256_each(kLeafPrefix[0], data, out); }
+
 Digest node_hash(const Digest& left, const Digest& right) {
   return crypto::Sha256().update(kNodePrefix).update(left).update(right).finish();
 }
@@ -96,9 +104,18 @@ Digest TreeBuilder::root() const {
 }
 
 Digest root_of(std::span<const Digest> leaves) {
-  TreeBuilder builder;
-  for (const Digest& leaf : leaves) builder.add_hash(leaf);
-  return builder.root();
+  if (leaves.empty()) return empty_root();
+  // Level by level, in place: a level's last node, if it has no sibling, is one of the level above.
+  std::vector<Digest> level(leaves.begin(), leaves.end());
+  while (level.size() > 1) {
+    const std::size_t pairs = level.size() / 2;
+    const Digest last = level.back();
+    const std::span all(level);
+    crypto::sha256_each(kNodePrefix[0], bytes_of(all.first(2 * pairs)), all.first(pairs));
+    if (level.size() % 2 != 0) level[pairs] = last;
+    level.resize(level.size() - pairs);
+  }
+  return level.front();
 }
 
 Result<Path> inclusion_path(std::span<const Digest> leaves, std::uint64_t index) {

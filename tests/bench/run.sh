@@ -183,13 +183,16 @@ bench_batch() {
   /usr/bin/python3 tests/bench/batch.py "$tools" "$work" "${DGX_BENCH_GIB:-10}" | while read -r what unit value; do row "$what" 1 "$unit" "$value"; done
 }
 
-# SHA-256 in GB/s, ours and openssl's.
+# SHA-256 of a mebibyte as one message and as leaves of a tree, beside openssl's of one message.
 bench_hash() {
   make_target sha256_bench
   peer=
   ! command -v openssl >/dev/null ||
     peer=$(openssl speed -seconds 1 -bytes 1048576 sha256 2>/dev/null | awk '/^sha256/ {printf "%.4f", $2 / 1e6}')
-  row sha256 1 ns/B "$("$benches/sha256_bench" | awk '{ print 1 / $2 }')" "${peer:+$(awk "BEGIN { print 1 / $peer }")}" openssl
+  for kind in one leaves; do
+    what=sha256; [ $kind = one ] || what=sha256-leaves
+    row $what 1 ns/B "$("$benches/sha256_bench" | awk -v kind=$kind '$1 == kind { print 1 / $2 }')" "${peer:+$(awk "BEGIN { print 1 / $peer }")}" openssl
+  done
 }
 
 # A ledger of LEDGER_ENTRIES small entries (100,000; the targets speak of 1,000,000), kept under BUILD since making it takes minutes: read, read again by one

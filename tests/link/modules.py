@@ -25,7 +25,7 @@ THIRD_PARTY = {
     "curl/": ["http"],
     "sodium": ["crypto"],
     "openssl/": ["crypto"],
-    "hwy/": ["kernels/cpu"],
+    "hwy/": ["crypto", "kernels/cpu"],
     "cuda": ["kernels/cuda"],
     "hdf5": ["bundle"],
     "H5": ["bundle"],

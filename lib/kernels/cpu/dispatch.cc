@@ -4,6 +4,8 @@
 #include <atomic>
 #include <string>
 
+#include "dgx/core/processor.h"
+
 #if defined(__x86_64__)
 #include <xmmintrin.h>
 #endif
@@ -14,13 +16,8 @@ namespace {
 std::vector<InstructionSet> detect() {
   std::vector<InstructionSet> sets = {InstructionSet::kScalar};
 #if defined(__x86_64__)
-  __builtin_cpu_init();
-  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-                    __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2");
-  const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
-                      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw");
-  if (avx2) sets.push_back(InstructionSet::kAvx2);
-  if (avx2 && avx512) sets.push_back(InstructionSet::kAvx512);
+  if (this_processor().avx2) sets.push_back(InstructionSet::kAvx2);
+  if (this_processor().avx512) sets.push_back(InstructionSet::kAvx512);
 #elif defined(__aarch64__)
   sets.push_back(InstructionSet::kNeon);
 #endif
