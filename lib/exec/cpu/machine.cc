@@ -270,11 +270,11 @@ void Machine::multiply(const Matmul& product, Thread& thread, const cpu::Part& p
   const cpu::Matrix a{at(product.a, product.a_base, 0), product.a_row, product.a_depth};
   const float* b = at(product.b, product.b_base, 1);
   if (const auto resumed = resumed_.find(product.out); resumed != resumed_.end()) {
+    const auto& share = resumed->second.share;
+    const auto rows = resumed->second.words_from(product.batch.offset(2, batch));
     cpu::DotOutputs words{};
     for (std::size_t w = 0; w < words.size(); ++w)
-      words[w] =
-          cpu::Output::row_major(resumed->second.words[w] + product.batch.offset(2, batch), product.out_row);
-    const auto& [share, all] = resumed->second;
+      words[w] = cpu::Output::row_major(rows[w], product.out_row);
     if (product.b_packed) {
       const cpu::PackedMatrix packed{b, product.shape.depth, product.shape.columns};
       return cpu::resume_matmul(share, product.shape, a, packed, words, part, thread.matmul);
@@ -382,9 +382,8 @@ void Machine::run(const WindowGradients& windows, Thread& thread, int member, in
       runner.run(x, other, at(windows.out, 2));
       continue;
     }
-    auto [share, words] = resumed_.at(windows.out);
-    for (float*& word : words) word = word == nullptr ? nullptr : word + windows.batch.offset(2, b);
-    runner.resume(share, x, other, words);
+    const ResumedDots& dots = resumed_.at(windows.out);
+    runner.resume(dots.share, x, other, dots.words_from(windows.batch.offset(2, b)));
   }
 }
 
@@ -408,9 +407,8 @@ void Machine::run(const ColumnSum& sum, Thread& thread, int member, int members)
   const Range columns = share(sum.columns, 32, member, members);
   const float* x = thread.at<float>(sum.x) + sum.base + columns.begin;
   if (const auto resumed = resumed_.find(sum.out); resumed != resumed_.end()) {
-    auto words = resumed->second.words;
-    for (float*& word : words) word += columns.begin;
-    return cpu::resume_column_dot_one(resumed->second.share, columns.size(), x, sum.row_stride, words);
+    return cpu::resume_column_dot_one(resumed->second.share, columns.size(), x, sum.row_stride,
+                                      resumed->second.words_from(columns.begin));
   }
   float* out = thread.at<float>(sum.out) + columns.begin;
   cpu::column_dot_one(sum.rows, columns.size(), x, sum.row_stride, out);

@@ -22,8 +22,17 @@ class OperationClock;
 /// Dots of a part of a batch: their positions among those of the whole batch, and where the words of their
 /// running states lie, in rows.
 struct ResumedDots {
+  using Words = std::array<float*, kernels::cpu::kDotWords>;  // by DotWord
+
   kernels::cpu::DotShare share;
-  std::array<float*, kernels::cpu::kDotWords> words{};  ///< by DotWord
+  Words words{};  ///< null: no share uses that word
+
+  /// The words of the dots from element `offset` on.
+  [[nodiscard]] Words words_from(std::int64_t offset) const {
+    Words out{};
+    for (std::size_t w = 0; w < words.size(); ++w) out[w] = words[w] == nullptr ? nullptr : words[w] + offset;
+    return out;
+  }
 };
 
 /// A plan for the CPU with its memory. Runs one step of a program at a time, over inputs in the caller's
