@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <memory>
 
 #include "device/device_launches.h"
 #include "dgx/core/files.h"
@@ -25,7 +26,10 @@ Result<KernelText> text_of(const std::string& path) {
   DGX_TRY(const std::string lines, read_file(path, std::size_t{1} << 30));
   DGX_TRY(auto program, program::parse_program(lines));
   DGX_TRY(const Plan plan, make_device_plan(std::make_shared<const program::Program>(std::move(program))));
-  return make_device_step(plan, plan_device_memory(plan), 0, nullptr).kernels;
+  const DeviceMemory offsets = plan_device_memory(plan);
+  const auto memory = std::make_unique_for_overwrite<std::uint8_t[]>(  // never touched
+      static_cast<std::size_t>(offsets.size_bytes));
+  return make_device_step(plan, offsets, 0, memory.get()).kernels;
 }
 
 Status translate(const Nvrtc& nvrtc, const std::string& text, const std::string& out, int architecture) {

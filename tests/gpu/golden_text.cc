@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <memory>
 #include <string_view>
 #include <utility>
 
@@ -49,8 +50,10 @@ Result<std::string> text_of(std::string_view name) {
   DGX_TRY(const Case c, case_named(name));
   DGX_TRY(const auto program, program_of(c, {false, true, false}));
   DGX_TRY(const exec::Plan plan, exec::make_device_plan(program));
-  const exec::DeviceMemory memory = exec::plan_device_memory(plan);
-  return exec::make_device_step(plan, memory, 0, nullptr).kernels.text(false);
+  const exec::DeviceMemory offsets = exec::plan_device_memory(plan);
+  const auto memory = std::make_unique_for_overwrite<std::uint8_t[]>(  // never touched
+      static_cast<std::size_t>(offsets.size_bytes));
+  return exec::make_device_step(plan, offsets, 0, memory.get()).kernels.text(false);
 }
 
 /// Compares a kind's text with the stored one, or stores it.
