@@ -115,7 +115,7 @@ def prepare():
     submit = ["dgx-submit", "--data", "data.h5", "--model", "mlp:64-128-10", "--loss", "cross-entropy", "--optimizer", "sgd:lr=0.05,momentum=0.9", "--batch",
               "64", "--key", "submitter.pem"]
     run(*submit, "--steps", 400, "--checkpoint-every", 40, "--seed", 1, "-o", "task.json")
-    run(*submit, "--steps", 40000, "--checkpoint-every", 10000, "--seed", 2, "-o", "long.json")
+    run(*submit, "--steps", 200000, "--checkpoint-every", 50000, "--seed", 2, "-o", "long.json")
     run("dgx-train", "task.json", "--data", "data.h5", "-o", "run", "-q")
     run("dgx-train", "task.json", "--data", "data.h5", "-o", "lie", "-q", "--drill", "segment=3,lazy")
     with open("list.tsv", "w") as file:
