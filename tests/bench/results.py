@@ -94,9 +94,9 @@ def builds():
 
 def batches():
     """Many proofs in one call, run.sh batch: batches.json next to the runs."""
-    lines = []
+    lines = ["## Many proofs in one call"]
     for each in json.loads((BENCH / "results" / "batches.json").read_text()):
-        lines += ["## Many proofs in one call", "", f"{each['machine']}, commit {each['commit']}, {each['date']}. {each['about']}", "",
+        lines += ["", f"{each['machine']}, commit {each['commit']}, {each['date']}. {each['about']}", "",
                   "| what | measured | aimed at |", "| --- | --- | --- |"]
         lines += [f"| {row['what']} | {row['measured']} | {row['aim']} |" for row in each["rows"]]
     return "\n".join(lines) + "\n"
