@@ -16,8 +16,8 @@ namespace {
 constexpr std::size_t kBlock = 64;
 using Block = std::array<std::uint8_t, kBlock>;
 
-/// With fewer messages than this, one lane after another is faster: a vector of AVX2 or AVX-512 takes as long
-/// as libcrypto with 2.8 messages.
+/// Fewer messages than this are hashed one after another: all lanes of AVX2 or AVX-512 together take as long
+/// as 2.8 messages of libcrypto.
 constexpr std::size_t kFewest = 3;
 
 /// The state before the first block: the first 32 bits of the fractional parts of the square roots of the
@@ -54,7 +54,7 @@ struct Message {
   }
 };
 
-/// The fastest vectors; none where libcrypto is faster with one message.
+/// The widest vectors; none where libcrypto, with SHA instructions, is faster one message after another.
 std::optional<LaneCompressor> choose_compressor() {
   const auto compressors = lane_compressors();
 #if defined(__x86_64__)

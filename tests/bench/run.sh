@@ -189,9 +189,8 @@ bench_hash() {
   peer=
   ! command -v openssl >/dev/null ||
     peer=$(openssl speed -seconds 1 -bytes 1048576 sha256 2>/dev/null | awk '/^sha256/ {printf "%.4f", $2 / 1e6}')
-  for kind in one leaves; do
-    what=sha256; [ $kind = one ] || what=sha256-leaves
-    row $what 1 ns/B "$("$benches/sha256_bench" | awk -v kind=$kind '$1 == kind { print 1 / $2 }')" "${peer:+$(awk "BEGIN { print 1 / $peer }")}" openssl
+  "$benches/sha256_bench" | while read -r name speed _; do
+    row "$name" 1 ns/B "$(awk "BEGIN { print 1 / $speed }")" "${peer:+$(awk "BEGIN { print 1 / $peer }")}" openssl
   done
 }
 
