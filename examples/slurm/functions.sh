@@ -2,7 +2,11 @@
 
 # The warning before the time limit or a preemption may come at any moment, also while a file is staged.
 asked='' child=''
-trap 'asked=1; [ -z "$child" ] || kill -USR1 "$child" 2>/dev/null' USR1 TERM
+trap 'asked=1; [ -z "$child" ] || warn_child' USR1 TERM
+
+# warn_child: passes the warning on to the child, every second until it has ended. Once is not enough: a shell that has forked, and not yet become the
+# command, takes the signal and forgets it.
+warn_child() { while kill -USR1 "$child" 2>/dev/null; do sleep 1; done & }
 
 # put_back: puts the job back into the queue. Where the site does that itself after a 75 (RequeueExit) or a preemption (PreemptMode), it is refused,
 # and not needed.
@@ -17,16 +21,18 @@ stage() {
   mkdir -p -m 700 "$folder" 2>/dev/null
   if [ ! -e "$1" ] || [ ! -O "$folder" ] || [ -L "$folder" ]; then return 0; fi
   copy=$folder/$(stat -L -c %d-%i-%s-%Y "$1")-$(basename "$1")
-  (
-    flock 9
-    [ -e "$copy" ] || { cp -- "$1" "$copy.part" && mv -- "$copy.part" "$copy"; } || rm -f -- "$copy.part"
-    touch -c -- "$copy"
-    find "$folder" -type f -mtime +2 -delete
-  ) 9>"$copy.lock" 2>/dev/null &
-  copying=$!
-  wait "$copying"
-  if [ -n "$asked" ]; then kill "$copying" 2>/dev/null; put_back; exit 75; fi
+  until_ended copy_once
+  [ "$code" -ne 75 ] || { put_back; exit 75; }
   [ ! -e "$copy" ] || staged=$copy
+}
+
+# copy_once: makes copy of original, under a lock, if it is not there yet. For a shell of its own, as until_ended gives it.
+copy_once() {
+  exec 9>"$copy.lock" 2>/dev/null
+  flock 9
+  [ -e "$copy" ] || { cp -- "$original" "$copy.part" && mv -- "$copy.part" "$copy"; } || rm -f -- "$copy.part"
+  touch -c -- "$copy"
+  find "$folder" -type f -mtime +2 -delete
 }
 
 # until_ended COMMAND …: runs it, passes the warning on to it, and sets code to its exit code.
@@ -34,7 +40,7 @@ until_ended() {
   [ -z "$asked" ] || { code=75; return; }
   "$@" & child=$!
   # A warning may have come after the first line and before there was a child to pass it on to.
-  [ -z "$asked" ] || kill -USR1 "$child" 2>/dev/null
+  [ -z "$asked" ] || warn_child
   while :; do
     wait "$child"; code=$?
     # Above 128 it may be the signal that ended the wait, and the command goes on.
