@@ -24,6 +24,7 @@ struct Trace {
     command.required("--data", "DATA.h5", options.data, "the task's dataset");
     command.output(options.output, "TRACE.h5", cli::Need::kRequired);
     command.option("--program", "FILE", options.program, "the step program, if it is not next to the task");
+    command.parts(options.parts);
     command.isa(options.isa);
     command.flag("--drill", options.drill, "defend the fault that the run was made with, as a cheat would");
   }
@@ -63,6 +64,7 @@ struct Diff {
     command.option("--from", "START.h5|RUN", options.from,
                    "the start state of the traces' segment, so that a replay can tell who is right");
     command.option("--program", "FILE", options.program, "the step program, if it is not next to the task");
+    command.parts(options.parts);
     command.isa(options.isa);
     expected.declare(command, {"same", "different"});
   }
@@ -132,11 +134,13 @@ struct Open {
     command.key(options.key.path, options.key.passphrase_file);
     command.output(options.output, "DISPUTE.jsonl", cli::Need::kRequired, "the transcript");
     command.option("--program", "FILE", options.program, "the step program, if it is not next to the task");
+    command.parts(options.parts);
     command.isa(options.isa);
     command.only_with({"--beacon", "--secret"}, {"--against"});
     command.only_with({"--offer"}, {"--secret"});
     command.only_with({"--part"}, {"--chunk"});
-    command.not_with({"--data", "--notes", "--isa"}, {"--verdict", "--chunk", "--initial", "--final"});
+    command.not_with({"--data", "--notes", "--parts", "--isa"},
+                     {"--verdict", "--chunk", "--initial", "--final"});
     command.about("A challenge that a replay does not bear out is refused; --force makes it anyway.");
   }
 
@@ -185,6 +189,7 @@ struct Move {
     command.not_with({"--store", "--location", "--rows"}, {"--concede"});
     command.key(options.key.path, options.key.passphrase_file);
     command.option("--program", "FILE", options.program, "the step program, if it is not next to the task");
+    command.parts(options.parts);
     command.isa(options.isa);
     command.about(
         "Defenders whose replay does not give what they signed are warned, and can move only with --force.");
@@ -227,6 +232,7 @@ struct Play {
     command.key(options.moves.key.path, options.moves.key.passphrase_file);
     command.option("--program", "FILE", options.moves.program,
                    "the step program, if it is not next to the task");
+    command.parts(options.moves.parts);
     command.isa(options.moves.isa);
     command.about("Exits 0 when the game is over, whoever has lost; show --expect says who.");
   }

@@ -63,8 +63,7 @@ struct Open {
     command.option("--data", "DATA.h5", options.data,
                    "the task's dataset, to recompute checkpoints that were not kept");
     command.option("--program", "FILE", options.program, "the step program, if it is not next to the task");
-    command.option("--parts", "M", options.parts,
-                   "cut each batch into M parts, made one after another: less memory");
+    command.parts(options.parts);
     command.isa(options.isa);
     command.option(
         "--store", "DIR", options.store,

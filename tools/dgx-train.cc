@@ -150,8 +150,7 @@ struct Train {
     command.option("--program", "FILE", options.program, "the step program, if it is not next to the task");
     command.option("--init", "FILE", options.init, "the initial state, if it is not next to the task");
     command.choice("--device", {"cpu", "cuda"}, device, "device to compute on");
-    command.option("--parts", "M", options.parts,
-                   "cut each batch into M parts, made one after another: less memory");
+    command.parts(options.parts);
     command.option("--until", "STEP", options.until, "stop once this many steps are done");
     command.option("--max-time", "TIME", max_time, "stop after this time, such as 1h30m, and save the state");
     command.option("--keep", "all|every:N|last", options.keep, "checkpoints to keep");

@@ -164,8 +164,7 @@ struct Verify {
     command.option("--work-key", "FILE", options.work_key,
                    "for shards: the 32 bytes by which your own nodes recognise each other's work");
     command.choice("--device", {"cpu", "cuda"}, device, "device to compute on");
-    command.option("--parts", "M", options.parts,
-                   "cut each batch into M parts, made one after another: less memory");
+    command.parts(options.parts);
     plan.declare(command,
                  "say what would be replayed and at what cost, and run nothing; =slurm: as #SBATCH lines");
     command.option("--profile", "P.json", profile,
@@ -327,8 +326,7 @@ struct Respond {
                    "wait for what others have to do, but each time no longer than this, such as 30m");
     command.key(options.key.path, options.key.passphrase_file);
     command.choice("--device", {"cpu", "cuda"}, device, "device to compute on");
-    command.option("--parts", "M", options.parts,
-                   "cut each batch into M parts, made one after another: less memory");
+    command.parts(options.parts);
     command.option("--program", "FILE", options.program, "the step program, if it is not next to the task");
     command.isa(options.isa);
     expected.declare(command, {"accepted", "refuted", "denied", "waiting"});

@@ -155,6 +155,10 @@ Command& Command::isa(std::optional<std::string>& name) {
                 "compute with this instruction set instead of the best one; the results are the same");
 }
 
+Command& Command::parts(std::int64_t& count) {
+  return option("--parts", "M", count, "cut each batch into M parts, made one after another: less memory");
+}
+
 Command& Command::writes(const std::vector<std::string>& names) {
   for (OptionRow& row : rows_)
     row.writes = row.writes || std::find(names.begin(), names.end(), row.title()) != names.end();

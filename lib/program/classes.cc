@@ -134,11 +134,11 @@ Result<std::int64_t> batch_samples(const Program& program) {
           fmt::format(
               "line {} of the program cannot be cut: the batch of '{}' is {}, another one has {} samples", v,
               line.source.name, to_string(line.shape), samples.value_or(0)),
-          "train and verify without --parts");
+          "leave --parts out");
     samples = line.shape[0];
   }
   if (!samples)
-    return usage_error("program: reads no batch that could be cut", "train and verify without --parts");
+    return usage_error("program: reads no batch that could be cut", "leave --parts out");
   return *samples;
 }
 

@@ -20,7 +20,7 @@ using kernels::ValueIndex;
 
 namespace {
 
-constexpr const char* kWithoutParts = "train and verify without --parts";
+constexpr const char* kWithoutParts = "leave --parts out";
 
 /// A piece while its lines are appended.
 class PieceWriter {

@@ -55,8 +55,8 @@ class Scene {
   Scene(const std::string& task, const std::string& data)
       : name_(task),
         files_(must(jobs::open_task(task, std::nullopt, std::nullopt))),
-        liar_(files_, data, context_) {
-    exec::ExactExecutor* const executor = must(liar_.executor());
+        liar_(files_, data, 1, context_) {
+    exec::StepExecutor* const executor = must(liar_.executor());
     State state = must(jobs::initial_state(files_, std::nullopt));
     must(executor->load(state));
     for (std::int64_t i = 0; i <= files_.segments.count(); ++i) {
@@ -65,7 +65,7 @@ class Scene {
       digests_.push_back(must(bundle::digests_of(states_.back(), 1)).state);
     }
     for (std::int64_t i = 0; i < files_.segments.count(); ++i) {
-      sources_.push_back(std::make_unique<jobs::ReplaySource>(files_, data, context_));
+      sources_.push_back(std::make_unique<jobs::ReplaySource>(files_, data, 1, context_));
       sources_.back()->start_at(states_[static_cast<std::size_t>(i)]);
       honest_.push_back(std::make_unique<jobs::SegmentReplay>(files_.segments[i], *sources_.back()));
     }

@@ -32,8 +32,7 @@ struct Batch {
     command.option("--shard", "I/N", each.shard,
                    "verify only part I (0 to N-1) of N of the list's proofs, of about equal work");
     command.choice("--device", {"cpu", "cuda"}, device, "device to compute on");
-    command.option("--parts", "M", each.parts,
-                   "cut each batch into M parts, made one after another: less memory");
+    command.parts(each.parts);
     command.isa(each.isa);
     plan.declare(command,
                  "say what would be replayed and at what cost, and run nothing; =slurm: as #SBATCH lines");

@@ -36,7 +36,7 @@ Status check_parts(const program::Program& program, const program::Classes& clas
       fmt::format("parts cannot be made one after another: line {}{} of the program needs value {} of "
                   "all samples before a part can go on",
                   gather->reader, made_for.empty() ? "" : " (" + made_for + ")", gather->value),
-      "train and verify without --parts; batch norm, for one, is over the whole batch");
+      "leave --parts out; batch norm, for one, is over the whole batch");
 }
 
 /// True if the line is a dot that goes on with a running state as a matrix product or a window gradient.

@@ -278,7 +278,7 @@ Result<DiffResult> diff(const DiffOptions& options, const JobContext& context) {
   DGX_TRY(const TaskFiles files, open_task(options.task, options.program, context.trust));
   DGX_TRY(DiffSide ours, DiffSide::open(files, options.ours, context.threads));
   DGX_TRY(DiffSide theirs, DiffSide::open(files, options.theirs, context.threads));
-  ReplaySource source(files, options.data, context);
+  ReplaySource source(files, options.data, options.parts, context);
   DGX_CHECK(source.data());
   DiffResult result;
   DGX_TRY(const auto segment, choose_segment(ours, theirs, result));

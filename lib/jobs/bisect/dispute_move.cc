@@ -122,7 +122,7 @@ Result<std::optional<protocol::Message>> next_of(const TaskFiles& files, const G
                                                  const Notary& notary, MoveResult& out) {
   const manifest::Challenge& challenge = game.dispute().challenge.body;
   DGX_TRY(const auto drill_text, defended_drill(game, side, options));
-  ReplaySource source(files, options.data, context);
+  ReplaySource source(files, options.data, options.parts, context);
   source.start_from(options.from, challenge.segment, challenge.start.digest);
   if (game.stage<protocol::ShowChunk>()) {
     DGX_TRY(auto answer, answer_demand(game, source, options, context));

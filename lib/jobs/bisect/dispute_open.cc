@@ -135,7 +135,7 @@ Status look_at(const Inputs& in, std::int64_t segment, OwnReplay& own) {
   if (!in.options.from || !in.options.data)
     return usage_error("--from and --data are required to replay segment " + std::to_string(segment));
   own.party.reset();
-  own.source = std::make_unique<ReplaySource>(in.files, *in.options.data, in.context);
+  own.source = std::make_unique<ReplaySource>(in.files, *in.options.data, in.options.parts, in.context);
   own.source->start_from(*in.options.from, segment, in.proof.states[static_cast<std::size_t>(segment)]);
   own.party = std::make_unique<SegmentReplay>(in.proof.segments[segment], *own.source);
   return {};

@@ -28,16 +28,16 @@ Result<const bundle::OpenedDataset*> ReplaySource::data() {
   return &*data_;
 }
 
-Result<exec::ExactExecutor*> ReplaySource::executor() {
+Result<exec::StepExecutor*> ReplaySource::executor() {
   if (!executor_) {
     DGX_TRY(const bundle::OpenedDataset* const data, this->data());
-    DGX_TRY(executor_, make_executor(files_, data->rows(), context_.threads));
+    DGX_TRY(executor_, make_executor_on(ComputeDevice::kCpu, parts_, files_, data->rows(), context_));
   }
   return executor_.get();
 }
 
 Result<State> ReplaySource::read_start(const std::string& path, std::int64_t segment) {
-  DGX_TRY(exec::ExactExecutor* const executor, this->executor());
+  DGX_TRY(exec::StepExecutor* const executor, this->executor());
   DGX_TRY(auto opened, StartStates::open(path, files_.task.id, files_.segments, context_.threads));
   DGX_CHECK(opened.check_shared(*files_.program));
   starts_.emplace(std::move(opened));
@@ -93,7 +93,7 @@ SegmentReplay::SegmentReplay(const protocol::Segment& segment, ReplaySource& sou
 
 Result<DrilledExecutor*> SegmentReplay::replay() {
   if (!replay_) {
-    DGX_TRY(exec::ExactExecutor* const executor, source_.executor());
+    DGX_TRY(exec::StepExecutor* const executor, source_.executor());
     replay_.emplace(files_, *executor, drill_);
   }
   if (!source_.is_still_of(this)) position_.reset();

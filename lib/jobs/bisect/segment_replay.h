@@ -25,9 +25,10 @@ namespace dgx::jobs {
 /// Each is read or made when it is first asked for, since most moves of a dispute need none.
 class ReplaySource {
  public:
-  /// `data` is the dataset's path. Files and context must outlive the source.
-  ReplaySource(const TaskFiles& files, std::string data, const JobContext& context)
-      : files_(files), context_(context), data_path_(std::move(data)) {}
+  /// `data` is the dataset's path; steps are taken in `parts` parts. Files and context must outlive the
+  /// source.
+  ReplaySource(const TaskFiles& files, std::string data, std::int64_t parts, const JobContext& context)
+      : files_(files), context_(context), data_path_(std::move(data)), parts_(parts) {}
 
   /// Sets the start state.
   void start_at(State start) { start_ = std::move(start); }
@@ -39,7 +40,8 @@ class ReplaySource {
   [[nodiscard]] const JobContext& context() const { return context_; }
   /// The dataset, opened. Errors of open_task_dataset().
   [[nodiscard]] Result<const bundle::OpenedDataset*> data();
-  [[nodiscard]] Result<exec::ExactExecutor*> executor();
+  /// Errors of data() and make_executor_on().
+  [[nodiscard]] Result<exec::StepExecutor*> executor();
   /// kMalformed if the file has another state; errors of StartStates.
   [[nodiscard]] Result<const State*> start();
   /// The index of the run from which the start state was read; null if it was another file.
@@ -54,11 +56,12 @@ class ReplaySource {
   const TaskFiles& files_;
   const JobContext& context_;
   std::string data_path_;
+  std::int64_t parts_;
   std::string from_;
   std::int64_t segment_ = 0;
   std::optional<Digest> committed_;
   std::optional<bundle::OpenedDataset> data_;
-  std::unique_ptr<exec::ExactExecutor> executor_;
+  std::unique_ptr<exec::StepExecutor> executor_;
   std::optional<StartStates> starts_;
   std::optional<State> start_;
   const void* user_ = nullptr;

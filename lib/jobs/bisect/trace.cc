@@ -72,7 +72,7 @@ Result<TraceResult> trace(const TraceOptions& options, const JobContext& context
   DGX_TRY(AtomicFile output, AtomicFile::create(options.output, context.clobber));
   DGX_TRY(const TaskFiles files, open_task(options.task, options.program, context.trust));
   DGX_CHECK(check_places(options, files));
-  ReplaySource source(files, options.data, context);
+  ReplaySource source(files, options.data, options.parts, context);
   source.start_from(options.from, options.segment, std::nullopt);
   DGX_CHECK(source.start());
   const bundle::RunIndex* const run = source.run();

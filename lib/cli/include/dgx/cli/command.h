@@ -155,6 +155,8 @@ class Command {
   Command& skip_existing(bool& value);
   /// --isa, for programs that compute.
   Command& isa(std::optional<std::string>& name);
+  /// --parts M, for programs that take steps of a task.
+  Command& parts(std::int64_t& count);
 
   /// Says that these options name files that the command writes, as output() does of -o. A file that is also
   /// an input is refused, which --force would otherwise destroy.

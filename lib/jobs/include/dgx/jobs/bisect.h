@@ -22,8 +22,9 @@ struct TraceOptions {
   std::optional<std::int64_t> step;   ///< a step of the task, inside the segment
   std::optional<std::int64_t> value;  ///< only with `step`
   std::string data;
-  std::string output;  ///< TRACE.h5
-  bool drill = false;  ///< defend the fault that the run notes
+  std::string output;      ///< TRACE.h5
+  bool drill = false;      ///< defend the fault that the run notes
+  std::int64_t parts = 1;  ///< of each batch, made one after another
   std::optional<std::string> isa;
 };
 
@@ -49,7 +50,7 @@ struct TraceResult {
 /// are the claimed entries.
 ///
 /// kUsage: segment, step or value out of range, no drill to defend, or, with `drill`, a segment that the run
-/// has not committed; kMalformed: a start state at another
+/// has not committed; parts that the program forbids; kMalformed: a start state at another
 /// step, of another task, or a run whose recomputed state is not the one it committed; kMissing: the sample
 /// does not have the segment.
 [[nodiscard]] Result<TraceResult> trace(const TraceOptions& options, const JobContext& context);
@@ -62,6 +63,7 @@ struct DiffOptions {
   std::string theirs;
   std::string data;
   std::optional<std::string> from;  ///< start state for two traces: as TraceOptions::from
+  std::int64_t parts = 1;           ///< of each batch, made one after another
   std::optional<std::string> isa;
 };
 

@@ -35,6 +35,7 @@ struct OpenDisputeOptions {
   bool final_state = false;                ///< challenge the last committed state
   std::optional<std::string> notes;        ///< as MoveOptions::notes
   KeyFile key;
+  std::int64_t parts = 1;  ///< of each batch, made one after another
   std::optional<std::string> isa;
   std::string output;  ///< DISPUTE.jsonl
 };
@@ -74,6 +75,7 @@ struct MoveOptions {
   bool drill = false;                ///< defend the fault that the run notes; only for the proof's signer
   bool concede = false;              ///< lose the game now
   KeyFile key;
+  std::int64_t parts = 1;  ///< of each batch, made one after another
   std::optional<std::string> isa;
 };
 
