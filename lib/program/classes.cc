@@ -137,8 +137,7 @@ Result<std::int64_t> batch_samples(const Program& program) {
           "leave --parts out");
     samples = line.shape[0];
   }
-  if (!samples)
-    return usage_error("program: reads no batch that could be cut", "leave --parts out");
+  if (!samples) return usage_error("program: reads no batch that could be cut", "leave --parts out");
   return *samples;
 }
 

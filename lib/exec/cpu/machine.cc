@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 
 #include "cpu/machine_thread.h"
 #include "cpu/memory_limit.h"
@@ -49,22 +48,6 @@ std::array<const float*, 4> panels_touched(const StripProgram& program, ValueInd
     if (std::find(out.begin(), out.end(), at) == out.end()) out[count++] = at;
   }
   return out;
-}
-
-/// The serial section that costs most, during which the other members are idle; sections.size() if there is
-/// none.
-std::size_t longest_serial_section(const Plan& plan) {
-  std::size_t longest = plan.sections.size();
-  double most = 0;
-  for (std::size_t s = 0; s < plan.sections.size(); ++s) {
-    const Section& section = plan.sections[s];
-    double cost = 0;
-    for (std::size_t t = section.begin; section.serial && t < section.end; ++t)
-      cost += plan.operations[t].cost;
-    if (cost > most) longest = s;
-    most = std::max(most, cost);
-  }
-  return longest;
 }
 
 // A block of a product that maps follow has at most these rows and columns, so that it stays in the L2 cache.
@@ -142,7 +125,7 @@ Machine::Machine(Plan plan, std::shared_ptr<ThreadTeam> team, std::shared_ptr<Te
       if (reg.source == StripRegister::Source::kFlag) checked_[reg.value] = true;
     }
   }
-  idle_section_ = team_->size() > 1 ? longest_serial_section(plan_) : plan_.sections.size();
+  find_idle_section();
   for (int member = 0; member < team_->size(); ++member) {
     threads_.push_back(std::make_unique<Thread>());
     threads_.back()->strips.prepare(plan_.most_registers, memory_.size());
@@ -179,60 +162,6 @@ bool Machine::flagged(ValueIndex value) const {
 Status Machine::first_error() const {
   for (const auto& thread : threads_) {
     if (!thread->status.ok()) return thread->status;
-  }
-  return {};
-}
-
-Status Machine::run(const std::function<void(int member)>& prologue, const std::function<void()>& aside) {
-  for (const auto& thread : threads_)
-    std::fill(thread->strips.flags().begin(), thread->strips.flags().end(), 0);
-  const auto begin = std::chrono::steady_clock::now();
-  if (policy_.together()) {
-    team_->run([&](int member) {
-      prologue(member);
-      team_->barrier(member);
-      run_sections(member, team_->size(), aside);
-    });
-  } else {
-    for (int member = 0; member < team_->size(); ++member) prologue(member);
-    run_sections(0, 1, {});
-    if (aside) aside();
-  }
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  if (team_->size() > 1) policy_.note(seconds, team_->take_slept());
-  return first_error();
-}
-
-void Machine::run_sections(int member, int members, const std::function<void()>& aside) {
-  OperationClock clock(member == 0 ? &operation_seconds_ : nullptr);
-  for (const Section& section : plan_.sections) {
-    if (aside && member == 1 && &section == plan_.sections.data() + idle_section_) aside();
-    if (section.sliced) {
-      run_slices(plan_.sliced[*section.sliced], member, members, clock);
-    } else if (!section.serial) {
-      run_operation(plan_.operations[section.begin], member, members);
-    } else if (member == 0) {
-      for (std::size_t t = section.begin; t < section.end; ++t) {
-        run_operation(plan_.operations[t], 0, 1);
-        clock.charge(t);
-      }
-    }
-    if (members > 1) team_->barrier(member);
-    if (!section.serial) clock.charge(section.end - 1);
-  }
-}
-
-Status Machine::run_each(const std::function<void(int member)>& prologue,
-                         const std::function<Status(ValueIndex, std::span<std::uint8_t>)>& made) {
-  team_->run(prologue);
-  std::size_t next_operation = 0;
-  for (const ValueIndex v : memory_.indices()) {
-    if (plan_.program->values[v].kind != Kind::kInput) {
-      const Operation& operation = plan_.operations[next_operation++];
-      team_->run([&](int member) { run_operation(operation, member, team_->size()); });
-      DGX_CHECK(first_error());
-    }
-    DGX_CHECK(made(v, {static_cast<std::uint8_t*>(memory_[v]), views_[v].bytes.size()}));
   }
   return {};
 }

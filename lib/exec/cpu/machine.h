@@ -45,10 +45,10 @@ struct ResumedDots {
 /// operations one after another, and the others wait, or gather the next batch. In a section of slices each
 /// member takes whole slices through several operations without a barrier.
 ///
-/// run() has one overload for each alternative of CpuOperation: machine.cc has products, windows, maps and
-/// copies, machine_folds.cc folds and chains, machine_slices.cc slices. Addresses are looked up by value, in
-/// Thread::memory: within slices some values lie in the thread's own memory, at the address they would have
-/// if the whole value were there.
+/// machine_sections.cc has the walk. run() has one overload for each alternative of CpuOperation: machine.cc
+/// has products, windows, maps and copies, machine_folds.cc folds and chains, machine_slices.cc slices.
+/// Addresses are looked up by value, in Thread::memory: within slices some values lie in the thread's own
+/// memory, at the address they would have if the whole value were there.
 class Machine {
  public:
   [[nodiscard]] static Result<std::unique_ptr<Machine>> create(
@@ -66,6 +66,16 @@ class Machine {
   void set_memory(kernels::ValueIndex value, void* memory);
   /// From the next run on, `value`, one of the plan's resumed dots, goes on with these running states.
   void resume(kernels::ValueIndex value, const ResumedDots& dots) { resumed_[value] = dots; }
+  /// Calls of member 0 around an operation, for a step whose ranks exchange messages.
+  struct Around {
+    std::function<void()> before;  ///< when all members have done what comes before the operation
+    std::function<void()> after;   ///< when all have done their share of it
+  };
+  /// From the next run on, does this around the operation that makes `value`. kInternal for a value that is
+  /// made slice by slice.
+  [[nodiscard]] Status surround(kernels::ValueIndex value, Around around);
+  /// From the next run on, member 0 calls this after each section.
+  void call_between(std::function<void()> function) { between_ = std::move(function); }
   /// Runs all operations, shared among the team or on member 0 alone (team_policy.h). Before they start,
   /// `prologue` is called once for every member, and a barrier follows. `aside`, if not empty, is called
   /// once, by an idle member or after the operations if member 0 runs alone, and has returned when run()
@@ -94,7 +104,9 @@ class Machine {
 
  private:
   struct Thread;
+  void find_idle_section();
   void run_sections(int member, int members, const std::function<void()>& aside);
+  void run_surrounded(std::size_t number, int member, int members);
   void run_operation(const Operation& operation, int member, int members);
   void run(const Matmul& product, Thread& thread, int member, int members);
   void run(const ColumnSum& sum, Thread& thread, int member, int members);
@@ -126,6 +138,8 @@ class Machine {
   TeamPolicy policy_;
   std::shared_ptr<Tensor> arena_;
   std::map<kernels::ValueIndex, ResumedDots> resumed_;
+  std::map<std::size_t, Around> around_;  // by operation
+  std::function<void()> between_;         // may be empty
   kernels::ByValue<void*> memory_;
   kernels::ByValue<TensorView> views_;  // the same, with types
   kernels::ByValue<bool> checked_;

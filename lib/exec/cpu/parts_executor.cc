@@ -5,7 +5,7 @@
 #include <cstdlib>
 
 #include "cpu/inputs.h"
-#include "cpu/parts_executor_impl.h"
+#include "cpu/parts_in_turn.h"
 #include "dgx/kernels/philox.h"
 
 namespace dgx::exec {
@@ -17,53 +17,21 @@ using kernels::ValueIndex;
 using program::PieceLine;
 using program::SampleClass;
 
-void PartsExecutor::Impl::connect_carried(const Part& part, Machine& machine, ValueIndex line, ValueIndex v) {
-  Carried& fold = carried.at(v);
-  const bool last = part.slices.end == classes.slices;
-  if (fold.is_dot) {
-    const std::int64_t each = fold.positions / classes.slices;
-    const kernels::cpu::DotShare share{each * part.slices.begin, each * (part.slices.end - part.slices.begin),
-                                       last};
-    machine.resume(line, {share, fold.places});
-    machine.set_memory(line, fold.value);
-    return;
-  }
-  // Such that the last part leaves acc in `value`: from there, parts alternate backwards.
-  const auto behind = static_cast<std::size_t>(&part - parts.data());
-  const bool to_value = (parts.size() - 1 - behind) % 2 == 0;
-  machine.set_memory(line, to_value ? fold.value : fold.other.bytes().data());
-  fold.before = to_value ? fold.other.bytes().data() : fold.value;
-}
-
-/// Tells the part's machine the memory of all inputs, and of the folds that it goes on with.
-void PartsExecutor::Impl::connect(const Part& part, Machine& machine) {
-  const program::Piece& piece = bodies[part.body].piece;
-  for (const ValueIndex line : piece.origins.indices()) {
-    const PieceLine& origin = piece.origins[line];
-    if (piece.program.values[line].kind == Kind::kInput) {
-      connect_input(machine, line, origin);
-    } else if (origin.value != kernels::kNoValue && classes.of[origin.value] == SampleClass::kCarried) {
-      connect_carried(part, machine, line, origin.value);
-    }
-  }
-  // A chain's carry comes before its line.
-  for (const ValueIndex line : piece.origins.indices()) {
-    const auto& [v, as] = piece.origins[line];
-    if (as != PieceLine::As::kCarry) continue;
-    const Carried& fold = carried.at(v);
-    machine.set_memory(line, fold.is_dot ? fold.value : fold.before);
-  }
-}
-
-void PartsExecutor::Impl::connect_input(Machine& machine, ValueIndex line, const PieceLine& origin) {
-  const auto& [v, as] = origin;
-  if (as == PieceLine::As::kCarry) return;
+void* PartsExecutor::Impl::memory_of(const PieceLine& input) {
+  const auto& [v, as] = input;
   if (as == PieceLine::As::kMade && at(v).source.kind == Source::Kind::kState) {
     const auto entry = std::ranges::find(tail->entries, at(v).source.name, &Step::EntrySlot::name);
-    return machine.set_memory(line, entry->current.bytes().data());
+    return entry->current.bytes().data();
   }
   const bool cut = as == PieceLine::As::kMade && classes.of[v] == SampleClass::kSharded;
-  machine.set_memory(line, (cut ? local : whole).at(v).bytes().data());
+  return (cut ? local : whole).at(v).bytes().data();
+}
+
+ResumedDots PartsExecutor::Impl::resumed(const Part& part, const Carried& fold) const {
+  const std::int64_t each = fold.positions / classes.slices;
+  return {{each * part.slices.begin, each * (part.slices.end - part.slices.begin),
+           part.slices.end == classes.slices},
+          fold.places};
 }
 
 /// Fills what all parts read alike.
@@ -86,7 +54,6 @@ Status PartsExecutor::Impl::prepare_step() {
   return {};
 }
 
-/// Makes the member's share of the part's rows and random numbers.
 void PartsExecutor::Impl::gather(const Part& part, const std::vector<std::int64_t>& rows, int member) {
   Status& status = gathered[static_cast<std::size_t>(member)];
   status = {};
@@ -113,35 +80,10 @@ void PartsExecutor::Impl::gather(const Part& part, const std::vector<std::int64_
   }
 }
 
-/// Copies the part's slices of what the tail reads, or all of a value that every part makes.
-void PartsExecutor::Impl::keep_values(const Part& part, const Machine& machine) {
-  const program::Piece& piece = bodies[part.body].piece;
-  for (const ValueIndex line : piece.origins.indices()) {
-    const auto& [v, as] = piece.origins[line];
-    if (as != PieceLine::As::kMade || v == kernels::kNoValue || at(v).kind == Kind::kInput) continue;
-    if (classes.of[v] == SampleClass::kCarried || !given.contains(v)) continue;
-    const std::int64_t first =
-        classes.of[v] == SampleClass::kSharded ? bytes_of(at(v)) / classes.slices * part.slices.begin : 0;
-    const ByteView made = machine.view(line).bytes;
-    std::copy(made.begin(), made.end(), given.at(v) + first);
-  }
-}
-
-Status PartsExecutor::Impl::run(const Part& part, const std::vector<std::int64_t>& rows) {
-  Machine& machine = *bodies[part.body].machine;
-  connect(part, machine);
-  DGX_CHECK(machine.run([&](int member) { gather(part, rows, member); }));
-  for (const Status& status : gathered) DGX_CHECK(status);
-  keep_values(part, machine);
-  return {};
-}
-
 Status PartsExecutor::Impl::step() {
   tail->pack_entries();  // into rows
   DGX_CHECK(prepare_step());
-  DGX_CHECK(run_head());
-  const auto rows = order->batch_indices(tail->position);
-  for (const Part& part : parts) DGX_CHECK(run(part, rows));
+  DGX_CHECK(run_bodies());
   return tail->step();
 }
 
@@ -158,18 +100,15 @@ Status PartsExecutor::Impl::trace(const std::function<Status(ExactExecutor&)>& t
   return {};
 }
 
-std::int64_t PartsExecutor::Impl::planned_bytes() const {
-  std::int64_t bytes = tail->planned_bytes();
+std::int64_t PartsExecutor::Impl::planned_bytes() {
+  std::int64_t bytes = tail->planned_bytes() + own_bytes();
   for (const auto& [v, fold] : carried) bytes += fold.values() * bytes_of(at(v));
   for (const auto* tensors : {&local, &whole}) {
     for (const auto& [v, tensor] : *tensors) bytes += static_cast<std::int64_t>(tensor.bytes().size());
   }
   if (arena) bytes += static_cast<std::int64_t>(arena->bytes().size());
-  const auto add_scratch = [&](const Body& body) {
-    if (body.machine) bytes += body.machine->planned_bytes() - body.machine->plan().arena_bytes;
-  };
-  add_scratch(head);
-  std::ranges::for_each(bodies, add_scratch);
+  for (const Body* const body : bodies_of_step())
+    bytes += body->machine->planned_bytes() - body->machine->plan().arena_bytes;
   return bytes;
 }
 
@@ -179,7 +118,7 @@ PartsExecutor::~PartsExecutor() = default;
 Result<std::unique_ptr<PartsExecutor>> PartsExecutor::create(std::shared_ptr<const program::Program> program,
                                                              const StepInputs& inputs, int threads,
                                                              std::int64_t parts) {
-  auto impl = std::make_unique<Impl>();
+  auto impl = std::make_unique<InTurn>();
   impl->program = std::move(program);
   impl->inputs = inputs;
   impl->threads = threads;
@@ -214,6 +153,7 @@ Result<PendingState> PartsExecutor::snapshot(const LeaveOut& leave_out) {
 }
 float PartsExecutor::loss() const { return impl_->tail->loss(); }
 std::span<const float> PartsExecutor::watched() const { return impl_->tail->watched; }
+double PartsExecutor::waited_seconds() const { return impl_->waited_seconds; }
 std::int64_t PartsExecutor::planned_bytes() const { return impl_->planned_bytes(); }
 
 Status PartsExecutor::trace(const program::ValueVisitor& visit) {
@@ -225,12 +165,12 @@ Status PartsExecutor::trace(const Fault& fault, const program::ValueVisitor& vis
 
 std::string PartsExecutor::explain() const {
   std::string text;
-  for (const Body& body : impl_->bodies) text += exec::explain(body.machine->plan());
+  for (const Body* const body : impl_->bodies_of_step()) text += exec::explain(body->machine->plan());
   return text + exec::explain(impl_->tail->fused->plan());
 }
 
 Status PartsExecutor::start_profile() {
-  for (const Body& body : impl_->bodies) body.machine->time_operations();
+  for (const Body* const body : impl_->bodies_of_step()) body->machine->time_operations();
   impl_->tail->fused->time_operations();
   impl_->profiles = true;
   return {};
@@ -247,10 +187,8 @@ StepProfile PartsExecutor::profile() const {
       profile.operations.push_back(std::move(operation));
     }
   };
-  for (std::size_t n = 0; n < impl_->bodies.size(); ++n) {
-    const auto runs = std::ranges::count(impl_->parts, n, &Part::body);
-    add(impl_->bodies[n].piece, *impl_->bodies[n].machine, static_cast<double>(runs));
-  }
+  for (const Body* const body : impl_->bodies_of_step())
+    add(body->piece, *body->machine, impl_->runs_of(*body));
   add(impl_->tail_piece, *impl_->tail->fused, 1);
   return profile;
 }

@@ -32,11 +32,12 @@ struct Carried {
   }
 };
 
-/// A local program, which several parts may share, and the machine that runs it.
+/// A piece of the step, and the machine that runs it.
 struct Body {
-  program::Piece piece;
-  Plan plan;  ///< until the machine has it
-  std::unique_ptr<Machine> machine;
+  program::Piece piece{};
+  Plan plan{};          ///< until the machine has it
+  bool of_part = true;  ///< its inputs of class S are the part's slices
+  std::unique_ptr<Machine> machine{};
 };
 
 struct Part {
@@ -44,7 +45,11 @@ struct Part {
   std::size_t body = 0;
 };
 
-/// The pieces of a PartsExecutor and their memory. parts_plan.cc makes it, parts_executor.cc runs its steps.
+/// A step that is cut: what all its forms share, which are the tail, the inputs, and the memory of what is
+/// carried. A form says who makes the parts: InTurn, this process, one after another; ByRanks, each rank one.
+///
+/// prepare() plans all pieces, then takes the memory of all; step() runs them. parts_plan.cc has the former,
+/// parts_executor.cc the latter.
 struct PartsExecutor::Impl {
   using Step = ExactExecutor::Impl;
 
@@ -55,48 +60,73 @@ struct PartsExecutor::Impl {
   program::Piece tail_piece;
   std::unique_ptr<Step> tail;  ///< state, schedule, threads; its `given` values are what the parts make
   std::vector<Part> parts;
-  Body head;  ///< without a machine if the bodies gather nothing
-  std::vector<Body> bodies;
   std::int64_t code_bytes = 0;    ///< what the plans and texts of all pieces take, at most
   std::shared_ptr<Tensor> arena;  ///< of all bodies, which run one after another
   std::optional<kernels::DataOrder> order;
   std::map<kernels::ValueIndex, RowView> fields;  ///< batch inputs that bodies read
   std::map<kernels::ValueIndex, Tensor> local;    ///< by input of the step: what the part has of it
-  std::map<kernels::ValueIndex, Tensor> whole;    ///< inputs that a body needs whole, schedules, constants
+  std::map<kernels::ValueIndex, Tensor> whole;    ///< what a body needs whole: inputs, and values gathered
   std::map<kernels::ValueIndex, Carried> carried;
   std::map<kernels::ValueIndex, std::uint8_t*> given;  ///< memory of the tail's values; null until taken
   std::vector<Status> gathered;
   std::unique_ptr<ExactExecutor> at_once;  ///< for traces
   std::int64_t profiled_steps = 0;
   double profiled_seconds = 0;
+  double waited_seconds = 0;  ///< for messages
   bool profiles = false;
 
-  /// Inputs of head and bodies: of each the largest that any of these reads.
+  Impl() = default;
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+  virtual ~Impl() = default;
+
+  /// Plans the bodies of `parts`.
+  virtual Status plan_bodies() = 0;
+  /// Runs them, when the inputs that are alike for all parts are there.
+  virtual Status run_bodies() = 0;
+  /// All bodies, in the order in which they run first.
+  [[nodiscard]] virtual std::vector<Body*> bodies_of_step() = 0;
+  /// The number of times that the body runs in a step.
+  [[nodiscard]] virtual double runs_of(const Body& body) const = 0;
+  /// Processes on this machine that have as much memory to share.
+  [[nodiscard]] virtual int processes_here() const { return 1; }
+  /// Memory that this form alone needs, and its taking.
+  [[nodiscard]] virtual std::int64_t own_bytes() const { return 0; }
+  virtual Status take_own_memory() { return {}; }
+
+  Status prepare(std::int64_t count);
+  Status step();
+  Status trace(const std::function<Status(ExactExecutor&)>& take_step);
+  [[nodiscard]] std::int64_t planned_bytes();
+  [[nodiscard]] const kernels::Primitive& at(kernels::ValueIndex v) const { return program->values[v]; }
+
+ protected:
+  /// Inputs of all bodies: of each the largest that any of these reads.
   struct Inputs {
     std::map<kernels::ValueIndex, const kernels::Primitive*> local, whole;
   };
-
-  Status prepare(std::int64_t count);
   [[nodiscard]] Result<Plan> plan_tail();
-  Status plan_head();
-  Status run_head();
-  Status find_bodies();
-  Status add_body(const Part& part);
   Status take_memory(Plan of_tail);
   Status add_inputs(const Body& body, Inputs& inputs);
   void plan_carried(kernels::ValueIndex v);
   void take_carried(kernels::ValueIndex v);
-  void connect(const Part& part, Machine& machine);
-  void connect_input(Machine& machine, kernels::ValueIndex line, const program::PieceLine& origin);
-  void connect_carried(const Part& part, Machine& machine, kernels::ValueIndex line, kernels::ValueIndex v);
   Status prepare_step();
+  /// Makes the member's share of the part's rows and random numbers.
   void gather(const Part& part, const std::vector<std::int64_t>& rows, int member);
-  void keep_values(const Part& part, const Machine& machine);
-  Status run(const Part& part, const std::vector<std::int64_t>& rows);
-  Status step();
-  Status trace(const std::function<Status(ExactExecutor&)>& take_step);
-  [[nodiscard]] std::int64_t planned_bytes() const;
-  [[nodiscard]] const kernels::Primitive& at(kernels::ValueIndex v) const { return program->values[v]; }
+  /// The memory of an input of a piece that is no carry, nor made by an earlier piece of the part.
+  [[nodiscard]] void* memory_of(const program::PieceLine& input);
+  /// The part's share of the dot's positions, and the memory of its words.
+  [[nodiscard]] ResumedDots resumed(const Part& part, const Carried& fold) const;
+  /// The dots of a body that go on with a running state.
+  [[nodiscard]] std::vector<kernels::ValueIndex> resumed_lines(const program::Piece& piece) const;
 };
+
+/// The piece with the operands of those dots of class C gathered that are products only then, if they are not
+/// large: others run element by element. Lines that are none of the step program's have the origin kNoValue.
+[[nodiscard]] program::Piece with_products(const program::Piece& piece, const program::Classes& classes);
+
+/// The bytes that a piece, its plan and its machine take besides what planned_bytes() counts: between 0.6 and
+/// all of these were measured, for lines of 90 to 970 characters.
+[[nodiscard]] std::int64_t bytes_of_code(const program::Program& program);
 
 }  // namespace dgx::exec

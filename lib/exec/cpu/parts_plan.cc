@@ -27,18 +27,6 @@ bool is_batch(const Primitive& line) {
   return line.kind == Kind::kInput && line.source.kind == Source::Kind::kBatch;
 }
 
-/// kUsage, naming the line, if parts cannot be made one after another.
-Status check_parts(const program::Program& program, const program::Classes& classes) {
-  const auto gather = program::first_obstacle(program, classes);
-  if (!gather) return {};
-  const std::string& made_for = program.values[gather->reader].provenance;
-  return usage_error(
-      fmt::format("parts cannot be made one after another: line {}{} of the program needs value {} of "
-                  "all samples before a part can go on",
-                  gather->reader, made_for.empty() ? "" : " (" + made_for + ")", gather->value),
-      "leave --parts out; batch norm, for one, is over the whole batch");
-}
-
 /// True if the line is a dot that goes on with a running state as a matrix product or a window gradient.
 bool resumes_fast(const Primitive& line, const kernels::ByValue<kernels::ValueType>& types) {
   const auto compiled = kernels::compile(line, types);
@@ -61,8 +49,14 @@ bool is_small(const GatheredDot& dot) {
   return fits(dot.left) && fits(dot.right);
 }
 
-/// The piece with the operands of those dots of class C gathered that are products only then, if they are not
-/// large: others run element by element. Lines that are none of the step program's have the origin kNoValue.
+std::int64_t positions_of(const Primitive& line) {
+  std::int64_t positions = 1;
+  for (const std::int64_t extent : line.fold) positions *= extent;
+  return positions;
+}
+
+}  // namespace
+
 program::Piece with_products(const program::Piece& piece, const program::Classes& classes) {
   program::Piece out;
   kernels::ByValue<ValueIndex> number;
@@ -93,74 +87,23 @@ program::Piece with_products(const program::Piece& piece, const program::Classes
   return out;
 }
 
-/// Lines of all different local programs of a step. Three are always allowed: the first part's, and those of
-/// the others, which have two sizes.
-constexpr std::int64_t kMaxLinesOfBodies = 262'144;
-
-/// The bytes that a piece, its plan and its machine take besides what planned_bytes() counts: between 0.6 and
-/// all of these were measured, for lines of 90 to 970 characters.
 std::int64_t bytes_of_code(const program::Program& program) {
   constexpr std::int64_t kOfLine = 4096, kOfCharacter = 64;
   const auto text = static_cast<std::int64_t>(program::print_program(program).size());
   return static_cast<std::int64_t>(program.values.size()) * kOfLine + text * kOfCharacter;
 }
 
-std::int64_t positions_of(const Primitive& line) {
-  std::int64_t positions = 1;
-  for (const std::int64_t extent : line.fold) positions *= extent;
-  return positions;
-}
-
-}  // namespace
-
 Status PartsExecutor::Impl::prepare(std::int64_t count) {
   DGX_TRY(const std::int64_t samples, program::batch_samples(*program));
   if (count < 1 || count > samples)
     return usage_error(fmt::format("a batch of {} samples cannot be cut into {} parts", samples, count));
   DGX_TRY(classes, program::classify(*program, samples));
-  DGX_CHECK(check_parts(*program, classes));
   DGX_TRY(order, kernels::DataOrder::create(inputs.seed, samples_of(inputs), inputs.batch));
   for (std::int64_t q = 0; q < count; ++q)
     parts.push_back({{samples * q / count, samples * (q + 1) / count}});
-  DGX_CHECK(find_bodies());
   DGX_TRY(Plan of_tail, plan_tail());
-  DGX_CHECK(plan_head());
-  for (const Part& part : parts) {
-    if (part.body == bodies.size()) DGX_CHECK(add_body(part));
-  }
+  DGX_CHECK(plan_bodies());
   return take_memory(std::move(of_tail));
-}
-
-/// Plans the head, whose values that bodies read are kept.
-Status PartsExecutor::Impl::plan_head() {
-  DGX_TRY(head.piece, program::head_program(*program, classes));
-  if (head.piece.program.values.empty()) return {};
-  std::vector<ValueIndex> keep;
-  for (const program::Gather& gather : classes.gathers) {
-    const PieceLine line{gather.value, PieceLine::As::kMade};
-    const auto found = std::ranges::find(head.piece.origins, line);
-    if (classes.body[gather.reader])
-      keep.push_back(static_cast<ValueIndex>(found - head.piece.origins.begin()));
-  }
-  DGX_TRY(head.plan, make_plan(std::make_shared<program::Program>(head.piece.program), Fusion::kFused,
-                               tail->team->size(), keep));
-  return {};
-}
-
-/// Makes what the bodies gather, from the inputs that prepare_step() has filled.
-Status PartsExecutor::Impl::run_head() {
-  if (!head.machine) return {};
-  for (const ValueIndex line : head.piece.origins.indices()) {
-    const ValueIndex v = head.piece.origins[line].value;
-    if (at(v).kind == Kind::kInput) head.machine->set_memory(line, whole.at(v).bytes().data());
-  }
-  DGX_CHECK(head.machine->run([](int) {}));
-  for (const ValueIndex line : head.piece.origins.indices()) {
-    const auto gathered = whole.find(head.piece.origins[line].value);
-    if (gathered == whole.end() || at(gathered->first).kind == Kind::kInput) continue;
-    std::ranges::copy(head.machine->view(line).bytes, gathered->second.bytes().begin());
-  }
-  return {};
 }
 
 /// Plans the tail, which has all entries. What is to be watched after a step, and is made in the body, is
@@ -198,10 +141,8 @@ Result<Plan> PartsExecutor::Impl::plan_tail() {
 /// Takes the memory of the whole step: state, carries, inputs, and what the plans of all pieces need. All of
 /// it must fit before any is taken.
 Status PartsExecutor::Impl::take_memory(Plan of_tail) {
-  std::vector<Body*> all;
-  if (!head.piece.program.values.empty()) all.push_back(&head);
-  for (Body& body : bodies) all.push_back(&body);
-  std::int64_t size = 0, bytes = code_bytes;
+  const std::vector<Body*> all = bodies_of_step();
+  std::int64_t size = 0, bytes = code_bytes + own_bytes();
   bytes += exec::planned_bytes(of_tail, tail->team->size()) + input_bytes(of_tail);
   Inputs read;
   for (const Body* const body : all) {
@@ -217,7 +158,7 @@ Status PartsExecutor::Impl::take_memory(Plan of_tail) {
     plan_carried(v);
     bytes += carried.at(v).values() * bytes_of(at(v));
   }
-  DGX_CHECK(check_memory(size + bytes));
+  DGX_CHECK(check_memory(size + bytes, processes_here()));
   DGX_CHECK(tail->take_memory(std::move(of_tail)));
   for (auto& [line, tensor] : tail->given) given[tail_piece.origins[line].value] = tensor.bytes().data();
   for (const auto& [v, fold] : carried) take_carried(v);
@@ -230,76 +171,17 @@ Status PartsExecutor::Impl::take_memory(Plan of_tail) {
   arena = std::make_shared<Tensor>(DType::kU8, Shape{size});
   for (Body* const body : all)
     body->machine = std::make_unique<Machine>(std::move(body->plan), tail->team, arena);
-  return {};
+  return take_own_memory();
 }
 
-/// Numbers the different local programs, of which parts of equal size may share one, and counts what these
-/// take before any is planned.
-///
-/// A local program has its place, if not 0, in constants that grow with it: if two places give one text, all
-/// do (pieces of equal size). So three texts are enough to know which are equal.
-Status PartsExecutor::Impl::find_bodies() {
-  const auto size = [](const Part& part) { return part.slices.end - part.slices.begin; };
-  const auto another = [&](std::size_t than) {
-    const auto fits = [&](const Part& part) { return size(part) == size(parts[than]); };
-    return std::find_if(parts.begin() + static_cast<std::ptrdiff_t>(than) + 1, parts.end(), fits);
-  };
-  const auto text_of = [&](const Part& part) -> Result<std::string> {
-    DGX_TRY(const program::Piece local, program::local_program(*program, classes, part.slices));
-    return program::print_program(local.program);
-  };
-  bool one_for_all_places = false, first_too = false;
-  for (std::size_t n = 1; n < parts.size() && !one_for_all_places; ++n) {
-    const auto second = another(n);
-    if (second == parts.end()) continue;
-    DGX_TRY(const std::string one, text_of(parts[n]));
-    DGX_TRY(const std::string two, text_of(*second));
-    if (one != two) break;
-    one_for_all_places = true;
-  }
-  if (const auto second = another(0); one_for_all_places && second != parts.end()) {
-    DGX_TRY(const std::string one, text_of(parts.front()));
-    DGX_TRY(const std::string two, text_of(*second));
-    first_too = one == two;
-  }
-  std::map<std::pair<std::int64_t, std::int64_t>, std::size_t> numbers;  // by size and place
-  for (Part& part : parts) {
-    const std::int64_t place = part.slices.begin;
-    const bool is_shared = one_for_all_places && (place > 0 || first_too);
-    part.body = numbers.try_emplace({size(part), is_shared ? -1 : place}, numbers.size()).first->second;
-  }
-  DGX_TRY(const program::Piece last, program::local_program(*program, classes, parts.back().slices));
-  const program::Piece piece = with_products(last, classes);
-  const auto count = static_cast<std::int64_t>(numbers.size());
-  const auto lines = static_cast<std::int64_t>(piece.program.values.size());
-  if (count > std::max(kMaxLinesOfBodies / lines, std::int64_t{3}))
-    return usage_error(
-        fmt::format("{} parts have {} different local programs of {} lines, in all more than {}",
-                    parts.size(), count, lines, kMaxLinesOfBodies),
-        "use fewer parts");
-  // Head and tail have no line twice.
-  code_bytes = count * bytes_of_code(piece.program) + bytes_of_code(*program);
-  return check_memory(code_bytes);
-}
-
-/// Plans the part's body: the values that the tail reads are kept, and dots of class C resumed.
-Status PartsExecutor::Impl::add_body(const Part& part) {
-  DGX_TRY(const program::Piece local, program::local_program(*program, classes, part.slices));
-  program::Piece piece = with_products(local, classes);
-  std::vector<ValueIndex> keep, resumed;
+std::vector<ValueIndex> PartsExecutor::Impl::resumed_lines(const program::Piece& piece) const {
+  std::vector<ValueIndex> out;
   for (const ValueIndex line : piece.origins.indices()) {
     const auto& [v, as] = piece.origins[line];
-    if (as != PieceLine::As::kMade || v == kernels::kNoValue || at(v).kind == Kind::kInput) continue;
-    if (classes.of[v] != SampleClass::kCarried) {
-      if (given.contains(v)) keep.push_back(line);
-    } else if (at(v).kind == Kind::kDot) {
-      resumed.push_back(line);
-    }
+    if (as != PieceLine::As::kMade || v == kernels::kNoValue) continue;
+    if (classes.of[v] == SampleClass::kCarried && at(v).kind == Kind::kDot) out.push_back(line);
   }
-  DGX_TRY(Plan plan, make_plan(std::make_shared<program::Program>(piece.program), Fusion::kFused,
-                               tail->team->size(), keep, resumed));
-  bodies.push_back({std::move(piece), std::move(plan), nullptr});
-  return {};
+  return out;
 }
 
 /// Adds the inputs of a body, or of the head, and opens the fields that it reads.
@@ -308,13 +190,12 @@ Status PartsExecutor::Impl::add_inputs(const Body& body, Inputs& read) {
     const auto& [v, as] = body.piece.origins[line];
     const Primitive& input = body.piece.program.values[line];
     if (input.kind != Kind::kInput || as == PieceLine::As::kCarry) continue;
-    if (as == PieceLine::As::kMade && input.source.kind == Source::Kind::kState) continue;  // the tail's
+    if (as == PieceLine::As::kMade && input.source.kind == Source::Kind::kState) continue;  // kept elsewhere
     if (is_batch(at(v)) && !fields.contains(v)) {
       DGX_TRY(const RowView data, batch_field(at(v), inputs));
       fields.emplace(v, data);
     }
-    const bool is_cut =
-        &body != &head && as == PieceLine::As::kMade && classes.of[v] == SampleClass::kSharded;
+    const bool is_cut = body.of_part && as == PieceLine::As::kMade && classes.of[v] == SampleClass::kSharded;
     const Primitive*& largest = (is_cut ? read.local : read.whole)[v];
     if (largest == nullptr || bytes_of(*largest) < bytes_of(input)) largest = &input;
   }

@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "dgx/exchange/exchange.h"
 #include "dgx/exec/executor.h"
 
 namespace dgx::exec {
@@ -22,6 +23,14 @@ class PartsExecutor final : public StepExecutor {
   [[nodiscard]] static Result<std::unique_ptr<PartsExecutor>> create(
       std::shared_ptr<const program::Program> program, const StepInputs& inputs, int threads,
       std::int64_t parts);
+  /// One part on each rank, all made at the same time (dgx-placement(7), "Ranks"): all ranks must create it
+  /// for the same program and inputs, and take the same steps together. Whatever the body gathers is
+  /// exchanged, so no line is in the way. Each rank holds the whole state. kUsage also if this rank's share
+  /// of the machine's memory is too small; the errors of step() are also those of `ranks`, which must outlive
+  /// the executor.
+  [[nodiscard]] static Result<std::unique_ptr<PartsExecutor>> create_on(
+      exchange::Exchange& ranks, std::shared_ptr<const program::Program> program, const StepInputs& inputs,
+      int threads);
   ~PartsExecutor() override;
 
   [[nodiscard]] Status load(const State& state) override;
@@ -34,6 +43,8 @@ class PartsExecutor final : public StepExecutor {
   [[nodiscard]] Status trace(const program::ValueVisitor& visit) override;
   [[nodiscard]] Status trace(const Fault& fault, const program::ValueVisitor& visit) override;
   [[nodiscard]] std::span<const float> watched() const override;
+  /// Seconds that all steps so far have waited for messages; 0 without ranks.
+  [[nodiscard]] double waited_seconds() const;
   /// Without the plans.
   [[nodiscard]] std::int64_t planned_bytes() const override;
   /// The plans of all different local programs, and the tail's.
@@ -44,6 +55,8 @@ class PartsExecutor final : public StepExecutor {
 
  private:
   struct Impl;
+  struct InTurn;
+  struct ByRanks;
   explicit PartsExecutor(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };

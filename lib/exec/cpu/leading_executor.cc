@@ -1,0 +1,184 @@
+#include "dgx/exec/leading_executor.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <vector>
+
+#include "dgx/merkle/digests.h"
+
+namespace dgx::exec {
+namespace {
+
+using exchange::Exchange;
+using Order = LeadingExecutor::Order;
+
+/// A rank's report of a step.
+struct Report {
+  std::uint8_t is_finite, asked_to_stop;
+};
+
+std::span<std::uint8_t> bytes_of(Order& item) {
+  return {reinterpret_cast<std::uint8_t*>(&item), sizeof item};
+}
+
+std::string name_of(const Exchange& ranks, std::size_t rank) {
+  return fmt::format("rank {} ({})", rank, ranks.host_of(static_cast<int>(rank)));
+}
+
+/// Gives all ranks an order.
+Status give(Exchange& ranks, Order order) { return ranks.wait(ranks.broadcast(0, bytes_of(order))); }
+
+Result<Order> take_order(Exchange& ranks) {
+  auto order = Order::kEnd;
+  DGX_CHECK(ranks.wait(ranks.broadcast(0, bytes_of(order))));
+  if (order <= Order::kCompare) return order;
+  return internal_error("rank 0 gave an order that there is not");
+}
+
+/// Gives all ranks rank 0's numbers of a state whose names, types and shapes they know.
+Status share_state(Exchange& ranks, State& state) {
+  for (Entry& entry : state) DGX_CHECK(ranks.wait(ranks.broadcast(0, entry.tensor.bytes())));
+  return {};
+}
+
+Status take_state(Exchange& ranks, PartsExecutor& executor) {
+  DGX_TRY(State state, executor.state());
+  DGX_CHECK(share_state(ranks, state));
+  return executor.load(state);
+}
+
+/// The same from each rank, in their order.
+template <class Item>
+Result<std::vector<Item>> gathered(Exchange& ranks, std::span<const Item> own) {
+  const auto count = static_cast<std::size_t>(ranks.ranks());
+  std::vector<Item> all(count * own.size());
+  const std::vector<std::int64_t> sizes(count, static_cast<std::int64_t>(own.size_bytes()));
+  const ByteView mine{reinterpret_cast<const std::uint8_t*>(own.data()), own.size_bytes()};
+  const std::span<std::uint8_t> into{reinterpret_cast<std::uint8_t*>(all.data()), all.size() * sizeof(Item)};
+  DGX_CHECK(ranks.wait(ranks.gather(mine, into, sizes)));
+  return all;
+}
+
+Result<std::vector<RankWork>> work_of_all(Exchange& ranks, const PartsExecutor& executor, double seconds) {
+  const RankWork own{seconds, executor.waited_seconds(), ranks.traffic()};
+  return gathered(ranks, std::span(&own, 1));
+}
+
+/// A step that all ranks have taken.
+struct Taken {
+  Status status;  ///< kMalformed if it is not finite, on all ranks
+  double seconds = 0;
+  bool asked = false;  ///< a rank was asked to stop
+};
+
+/// Takes a step, and hears how it went elsewhere.
+Status step_together(Exchange& ranks, PartsExecutor& executor, bool asked_here, Taken& taken) {
+  const auto begin = std::chrono::steady_clock::now();
+  taken.status = executor.step();
+  taken.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  const bool is_finite = taken.status.ok();
+  if (!is_finite && taken.status.error().code != ErrorCode::kMalformed) return taken.status;
+  const Report own{is_finite, asked_here};
+  DGX_TRY(const auto reports, gathered(ranks, std::span(&own, 1)));
+  for (std::size_t r = 0; r < reports.size(); ++r) {
+    taken.asked = taken.asked || reports[r].asked_to_stop != 0;
+    if (reports[r].is_finite == own.is_finite) continue;
+    return internal_error(fmt::format("{}: the step after step {} is finite there or here, but not both",
+                                      name_of(ranks, r), executor.position()),
+                          "a memory or a processor has failed");
+  }
+  return {};
+}
+
+/// Compares all copies of the state.
+Status compare(Exchange& ranks, const PartsExecutor& executor) {
+  DGX_TRY(const merkle::StateDigests own, executor.digests(1));
+  DGX_TRY(const auto all, gathered(ranks, std::span<const Digest>(own.tensors)));
+  for (std::size_t n = 0; n < all.size(); ++n) {
+    const std::size_t entry = n % own.tensors.size(), rank = n / own.tensors.size();
+    if (all[n] == all[entry]) continue;
+    DGX_TRY(const State state, executor.state());
+    return internal_error(fmt::format("{}: holds another state after step {} than rank 0, first in {}",
+                                      name_of(ranks, rank), executor.position(), state[entry].name),
+                          "its memory or processor may have failed");
+  }
+  return {};
+}
+
+}  // namespace
+
+LeadingExecutor::LeadingExecutor(Exchange& ranks, std::unique_ptr<PartsExecutor> executor,
+                                 std::function<void()> asked)
+    : ranks_(ranks), executor_(std::move(executor)), asked_(std::move(asked)) {}
+
+LeadingExecutor::~LeadingExecutor() {
+  if (standing_ == Standing::kLeads) (void)finish();
+}
+
+Result<std::vector<RankWork>> LeadingExecutor::finish() {
+  standing_ = Standing::kEnded;
+  DGX_CHECK(give(ranks_, Order::kEnd));
+  return work_of_all(ranks_, *executor_, seconds_);
+}
+
+/// Gives an order and does its part; the ranks can go on together if all of it succeeds.
+Status LeadingExecutor::together(Order order, const std::function<Status()>& part) {
+  standing_ = Standing::kBroken;
+  DGX_CHECK(give(ranks_, order));
+  DGX_CHECK(part());
+  standing_ = Standing::kLeads;
+  return {};
+}
+
+Status LeadingExecutor::load(const State& state) {
+  DGX_CHECK(executor_->load(state));
+  State copy = state;
+  return together(Order::kLoad, [&] { return share_state(ranks_, copy); });
+}
+
+Status LeadingExecutor::step() {
+  Taken taken;
+  DGX_CHECK(together(Order::kStep, [&] { return step_together(ranks_, *executor_, false, taken); }));
+  seconds_ += taken.seconds;
+  if (taken.asked && asked_) asked_();
+  return taken.status;
+}
+
+Status LeadingExecutor::trace_alone(const std::function<Status(PartsExecutor&)>& take_step) {
+  DGX_CHECK(take_step(*executor_));
+  DGX_TRY(const State state, executor_->state());
+  return load(state);
+}
+
+Status LeadingExecutor::trace(const program::ValueVisitor& visit) {
+  return trace_alone([&](PartsExecutor& executor) { return executor.trace(visit); });
+}
+
+Status LeadingExecutor::trace(const Fault& fault, const program::ValueVisitor& visit) {
+  return trace_alone([&](PartsExecutor& executor) { return executor.trace(fault, visit); });
+}
+
+Result<PendingState> LeadingExecutor::snapshot(const LeaveOut& leave_out) {
+  DGX_CHECK(together(Order::kCompare, [&] { return compare(ranks_, *executor_); }));
+  return executor_->snapshot(leave_out);
+}
+
+Status follow(Exchange& ranks, PartsExecutor& executor, const StopFlag& stop) {
+  double seconds = 0;
+  while (true) {
+    DGX_TRY(const Order order, take_order(ranks));
+    if (order == Order::kEnd) {
+      const auto work = work_of_all(ranks, executor, seconds);
+      return work.ok() ? Status() : Status(work.error());
+    }
+    if (order == Order::kLoad) DGX_CHECK(take_state(ranks, executor));
+    if (order == Order::kCompare) DGX_CHECK(compare(ranks, executor));
+    if (order != Order::kStep) continue;
+    Taken taken;
+    DGX_CHECK(step_together(ranks, executor, stop.requested(), taken));
+    seconds += taken.seconds;
+  }
+}
+
+}  // namespace dgx::exec

@@ -1,0 +1,113 @@
+// The walk of the team through a plan's sections, and calls around operations.
+#include <algorithm>
+#include <chrono>
+
+#include "cpu/machine_thread.h"
+
+namespace dgx::exec {
+
+using kernels::Kind;
+using kernels::ValueIndex;
+
+namespace {
+
+/// The serial section that costs most, during which the other members are idle; sections.size() if there is
+/// none.
+std::size_t longest_serial_section(const Plan& plan) {
+  std::size_t longest = plan.sections.size();
+  double most = 0;
+  for (std::size_t s = 0; s < plan.sections.size(); ++s) {
+    const Section& section = plan.sections[s];
+    double cost = 0;
+    for (std::size_t t = section.begin; section.serial && t < section.end; ++t)
+      cost += plan.operations[t].cost;
+    if (cost > most) longest = s;
+    most = std::max(most, cost);
+  }
+  return longest;
+}
+
+}  // namespace
+
+void Machine::find_idle_section() {
+  idle_section_ = team_->size() > 1 ? longest_serial_section(plan_) : plan_.sections.size();
+}
+
+Status Machine::surround(ValueIndex value, Around around) {
+  for (std::size_t o = 0; o < plan_.operations.size(); ++o) {
+    const auto values = values_of(plan_.operations[o]);
+    if (std::ranges::find(values, value) == values.end()) continue;
+    const auto inside = [o](const SlicedOperations& sliced) { return o >= sliced.begin && o < sliced.end; };
+    if (std::ranges::any_of(plan_.sliced, inside)) break;
+    around_.insert_or_assign(o, std::move(around));
+    return {};
+  }
+  return internal_error("no operation of its own makes value " + std::to_string(to_number(value)));
+}
+
+Status Machine::run(const std::function<void(int member)>& prologue, const std::function<void()>& aside) {
+  for (const auto& thread : threads_)
+    std::fill(thread->strips.flags().begin(), thread->strips.flags().end(), 0);
+  const auto begin = std::chrono::steady_clock::now();
+  if (policy_.together()) {
+    team_->run([&](int member) {
+      prologue(member);
+      team_->barrier(member);
+      run_sections(member, team_->size(), aside);
+    });
+  } else {
+    for (int member = 0; member < team_->size(); ++member) prologue(member);
+    run_sections(0, 1, {});
+    if (aside) aside();
+  }
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  if (team_->size() > 1) policy_.note(seconds, team_->take_slept());
+  return first_error();
+}
+
+void Machine::run_sections(int member, int members, const std::function<void()>& aside) {
+  OperationClock clock(member == 0 ? &operation_seconds_ : nullptr);
+  for (const Section& section : plan_.sections) {
+    if (aside && member == 1 && &section == plan_.sections.data() + idle_section_) aside();
+    if (section.sliced) {
+      run_slices(plan_.sliced[*section.sliced], member, members, clock);
+    } else if (!section.serial) {
+      run_surrounded(section.begin, member, members);
+    } else if (member == 0) {
+      for (std::size_t t = section.begin; t < section.end; ++t) {
+        run_surrounded(t, 0, 1);
+        clock.charge(t);
+      }
+    }
+    if (members > 1) team_->barrier(member);
+    if (between_ && member == 0) between_();
+    if (!section.serial) clock.charge(section.end - 1);
+  }
+}
+
+Status Machine::run_each(const std::function<void(int member)>& prologue,
+                         const std::function<Status(ValueIndex, std::span<std::uint8_t>)>& made) {
+  team_->run(prologue);
+  std::size_t next_operation = 0;
+  for (const ValueIndex v : memory_.indices()) {
+    if (plan_.program->values[v].kind != Kind::kInput) {
+      const Operation& operation = plan_.operations[next_operation++];
+      team_->run([&](int member) { run_operation(operation, member, team_->size()); });
+      DGX_CHECK(first_error());
+    }
+    DGX_CHECK(made(v, {static_cast<std::uint8_t*>(memory_[v]), views_[v].bytes.size()}));
+  }
+  return {};
+}
+
+void Machine::run_surrounded(std::size_t number, int member, int members) {
+  const auto around = around_.find(number);
+  if (around == around_.end()) return run_operation(plan_.operations[number], member, members);
+  if (member == 0) around->second.before();
+  if (members > 1) team_->barrier(member);
+  run_operation(plan_.operations[number], member, members);
+  if (members > 1) team_->barrier(member);
+  if (member == 0) around->second.after();
+}
+
+}  // namespace dgx::exec

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <map>
+#include <set>
+#include <vector>
+
+#include "cpu/parts_executor_impl.h"
+#include "dgx/exchange/exchange.h"
+#include "rewrite/phases.h"
+
+namespace dgx::exec {
+
+/// Makes one part on each rank, all at the same time (dgx-placement(7), "Ranks"). Rank r has part r, and the
+/// whole state.
+///
+/// The part's local program is divided into phases, with the body's gathers between them. Within a phase a
+/// line of class C waits for its running state from the rank before, and hands it to the next when it is
+/// made, so that each rank trails the one before it by one such line. The last rank's are the values: it
+/// gives them to all. Then the tail's gathers follow, and every rank runs the tail.
+///
+/// A line that later phases, the tail or other ranks read is written at its place at once: the own slices of
+/// a value that is gathered lie where they belong in the whole.
+struct PartsExecutor::ByRanks final : PartsExecutor::Impl {
+  explicit ByRanks(exchange::Exchange& ranks) : ranks_(ranks) {}
+
+  Status plan_bodies() override;
+  Status run_bodies() override;
+  [[nodiscard]] std::vector<Body*> bodies_of_step() override;
+  [[nodiscard]] double runs_of(const Body&) const override { return 1; }
+  [[nodiscard]] int processes_here() const override { return ranks_.ranks_here(); }
+  [[nodiscard]] std::int64_t own_bytes() const override;
+  Status take_own_memory() override;
+
+ private:
+  using Lines = std::set<kernels::ValueIndex>;
+
+  [[nodiscard]] const Part& own() const { return parts[static_cast<std::size_t>(ranks_.rank())]; }
+  [[nodiscard]] bool is_last() const { return ranks_.rank() + 1 == ranks_.ranks(); }
+  /// The memory of a line of the local program that is kept.
+  [[nodiscard]] std::uint8_t* memory_of_kept(kernels::ValueIndex line);
+  void find_kept(const program::Piece& local);
+  Status add_phase(const Phase& phase);
+  void connect(Body& body, const Phase& phase);
+  void exchange_carried(Machine& machine, kernels::ValueIndex line, kernels::ValueIndex v);
+  /// The memory of what is carried of the line behind so many positions.
+  [[nodiscard]] std::vector<std::span<std::uint8_t>> carried_at(kernels::ValueIndex v, std::int64_t slices);
+  void expect_carries();
+  /// Gathers values of class S, in their order.
+  Status gather_values(const std::set<kernels::ValueIndex>& values);
+  Status share_carried();
+  void wait(exchange::Request request);
+
+  exchange::Exchange& ranks_;
+  program::Piece local_piece_;
+  std::vector<Phase> phases_;
+  std::vector<Body> bodies_;                          // one for each phase
+  Lines kept_;                                        // of the local program: others than its phase read them
+  std::map<kernels::ValueIndex, Tensor> kept_apart_;  // those with memory of their own
+  std::vector<std::set<kernels::ValueIndex>> gathers_;  // by phase, behind it: values of the step
+  std::set<kernels::ValueIndex> tail_gathers_;
+  std::map<kernels::ValueIndex, std::vector<exchange::Request>> expected_;  // by line of class C
+  std::vector<exchange::Request> sent_;
+  Status failed_;  // the first error of a message in this step
+};
+
+}  // namespace dgx::exec

@@ -1,0 +1,85 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "dgx/core/stop.h"
+#include "dgx/exchange/exchange.h"
+#include "dgx/exec/parts_executor.h"
+
+namespace dgx::exec {
+
+/// The time and the messages of a rank's steps.
+struct RankWork {
+  double seconds = 0;         ///< of its steps
+  double waited_seconds = 0;  ///< the part of them that it waited for messages
+  exchange::Traffic traffic;
+};
+
+/// The executor of rank 0, which the other ranks follow: whatever is asked of it that changes the state, it
+/// tells them first, and they do it, too. So whoever trains or replays knows of one executor, and rank 0
+/// alone reads checkpoints and writes them.
+///
+/// Each order is a broadcast; after a step all ranks report. A report says whether the step succeeded, and
+/// whether the rank was asked to stop. Digests of all copies of the state are compared whenever a copy is
+/// taken, as for a checkpoint: a rank whose memory has failed is named.
+///
+/// A traced step, as a drill has, is computed by rank 0 alone, which then gives its state to all.
+class LeadingExecutor final : public StepExecutor {
+ public:
+  /// An order of rank 0 to the others.
+  enum class Order : std::uint8_t { kEnd, kLoad, kStep, kCompare };
+
+  /// `executor` was made by PartsExecutor::create_on() with `ranks`, which must outlive this. `asked` is
+  /// called after a step during which another rank was asked to stop.
+  LeadingExecutor(exchange::Exchange& ranks, std::unique_ptr<PartsExecutor> executor,
+                  std::function<void()> asked);
+  /// finish(), if that was not called.
+  ~LeadingExecutor() override;
+
+  /// Tells the others that no more steps follow, and returns the work of all ranks. The last call, but for
+  /// those that only read.
+  [[nodiscard]] Result<std::vector<RankWork>> finish();
+  /// True if the ranks can no longer end together: a message has failed, or a rank alone has.
+  [[nodiscard]] bool is_broken() const { return standing_ == Standing::kBroken; }
+
+  [[nodiscard]] Status load(const State& state) override;
+  /// kInternal, naming the rank and its machine, if one fails where others do not; errors of the messages.
+  [[nodiscard]] Status step() override;
+  [[nodiscard]] Status trace(const program::ValueVisitor& visit) override;
+  [[nodiscard]] Status trace(const Fault& fault, const program::ValueVisitor& visit) override;
+  /// kInternal, naming rank, machine and entry, if a rank has another state.
+  [[nodiscard]] Result<PendingState> snapshot(const LeaveOut& leave_out) override;
+
+  [[nodiscard]] std::int64_t position() const override { return executor_->position(); }
+  [[nodiscard]] Result<State> state() const override { return executor_->state(); }
+  [[nodiscard]] Result<merkle::StateDigests> digests(int threads) const override {
+    return executor_->digests(threads);
+  }
+  [[nodiscard]] float loss() const override { return executor_->loss(); }
+  [[nodiscard]] std::span<const float> watched() const override { return executor_->watched(); }
+  [[nodiscard]] std::int64_t planned_bytes() const override { return executor_->planned_bytes(); }
+  [[nodiscard]] std::string explain() const override { return executor_->explain(); }
+  [[nodiscard]] Status start_profile() override { return executor_->start_profile(); }
+  [[nodiscard]] StepProfile profile() const override { return executor_->profile(); }
+
+ private:
+  [[nodiscard]] Status together(Order order, const std::function<Status()>& part);
+  [[nodiscard]] Status trace_alone(const std::function<Status(PartsExecutor&)>& take_step);
+
+  exchange::Exchange& ranks_;
+  std::unique_ptr<PartsExecutor> executor_;
+  std::function<void()> asked_;
+  enum class Standing : std::uint8_t { kLeads, kBroken, kEnded };
+  Standing standing_ = Standing::kLeads;
+  double seconds_ = 0;
+};
+
+/// Does what rank 0's LeadingExecutor says, until it ends. `stop`: raised when this rank is asked to stop,
+/// which it reports. Errors of the messages, and of a step that fails on this rank alone: the others then
+/// wait for it, until ranks.give_up().
+[[nodiscard]] Status follow(exchange::Exchange& ranks, PartsExecutor& executor, const StopFlag& stop);
+
+}  // namespace dgx::exec

@@ -1,0 +1,106 @@
+#include "rewrite/phases.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+namespace dgx::exec {
+
+using kernels::ByValue;
+using kernels::Kind;
+using kernels::kNoValue;
+using kernels::Primitive;
+using kernels::Source;
+using kernels::ValueIndex;
+using program::PieceLine;
+
+namespace {
+
+/// For each line the number of gathers, one after another, that it waits for.
+ByValue<std::size_t> gathers_before(const program::Piece& local) {
+  ByValue<std::size_t> out;
+  std::map<ValueIndex, std::size_t> made;  // by value of the step
+  for (const ValueIndex line : local.origins.indices()) {
+    const auto& [value, as] = local.origins[line];
+    std::size_t gathers = 0;
+    const auto found = made.find(value);
+    if (as == PieceLine::As::kWhole && found != made.end()) gathers = found->second + 1;
+    for (const kernels::Access& access : local.program.values[line].accesses)
+      gathers = std::max(gathers, out[access.value]);
+    if (as == PieceLine::As::kMade && local.program.values[line].kind != Kind::kInput) made[value] = gathers;
+    out.push_back(gathers);
+  }
+  return out;
+}
+
+/// A phase while its lines are appended.
+class PhaseWriter {
+ public:
+  PhaseWriter(const program::Piece& local, Phase& phase) : local_(local), phase_(phase) {}
+
+  void append(ValueIndex line) {
+    Primitive made = local_.program.values[line];
+    for (kernels::Access& access : made.accesses) access.value = here(access.value);
+    push(line, std::move(made));
+  }
+  /// The entry that a line becomes, before it.
+  void append_carry(ValueIndex carry) { here(carry); }
+  /// Sets what carries become.
+  void finish() {
+    for (Primitive& line : phase_.piece.program.values) {
+      if (line.next) line.next = numbers_.at(*line.next);
+    }
+  }
+
+ private:
+  /// The number of the local program's line in this phase: an input unless the phase makes it.
+  ValueIndex here(ValueIndex line) {
+    const auto found = numbers_.find(line);
+    if (found != numbers_.end()) return found->second;
+    const Primitive& made = local_.program.values[line];
+    if (made.kind == Kind::kInput) return push(line, made);
+    Primitive input;
+    input.kind = Kind::kInput;
+    input.dtype = made.dtype;
+    input.shape = made.shape;
+    input.source = {Source::Kind::kState, fmt::format("made/{}", line), {}};
+    return push(line, std::move(input));
+  }
+  ValueIndex push(ValueIndex line, Primitive made) {
+    const ValueIndex at = phase_.origin.next();
+    phase_.piece.program.values.push_back(std::move(made));
+    phase_.piece.origins.push_back(local_.origins[line]);
+    phase_.origin.push_back(line);
+    numbers_[line] = at;
+    return at;
+  }
+
+  const program::Piece& local_;
+  Phase& phase_;
+  std::map<ValueIndex, ValueIndex> numbers_;  // by line of the local program
+};
+
+}  // namespace
+
+std::vector<Phase> phases_of(const program::Piece& local) {
+  const ByValue<std::size_t> gathers = gathers_before(local);
+  std::map<ValueIndex, ValueIndex> carries;  // by the line that they become
+  for (const ValueIndex line : local.origins.indices()) {
+    if (const auto next = local.program.values[line].next) carries[*next] = line;
+  }
+  const std::size_t count = gathers.size() == 0 ? 0 : *std::ranges::max_element(gathers) + 1;
+  std::vector<Phase> phases(count);
+  for (std::size_t n = 0; n < count; ++n) {
+    PhaseWriter writer(local, phases[n]);
+    for (const ValueIndex line : local.origins.indices()) {
+      if (local.program.values[line].kind == Kind::kInput || gathers[line] != n) continue;
+      if (const auto carry = carries.find(line); carry != carries.end()) writer.append_carry(carry->second);
+      writer.append(line);
+    }
+    writer.finish();
+  }
+  return phases;
+}
+
+}  // namespace dgx::exec
