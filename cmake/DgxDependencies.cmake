@@ -15,6 +15,16 @@ if(NOT DGX_CURL)
   message(STATUS "libcurl: not found, or not wanted: URLs will find no module")
 endif()
 
+# Any MPI will do, from its standard 3.0 on. A module built with one works with that one alone.
+set(DGX_MPI_FOUND OFF)
+if(NOT DGX_MPI STREQUAL "off" AND NOT CMAKE_CROSSCOMPILING)
+  find_package(MPI 3.0 COMPONENTS C)
+  set(DGX_MPI_FOUND ${MPI_C_FOUND})
+endif()
+if(NOT DGX_MPI_FOUND)
+  message(STATUS "MPI: not found, or not wanted: ranks will find no module")
+endif()
+
 # What --version says about each, by the name modules link it under.
 set(DGX_VERSION_OF_fmt::fmt "fmt ${fmt_VERSION}")
 set(DGX_VERSION_OF_OpenSSL::Crypto "libcrypto ${OPENSSL_VERSION}")

@@ -1,4 +1,4 @@
-# What is installed, by component: programs (to which dgx_program adds each of them), torch, cuda, hdf5 (the filter for other people's programs), and dev,
+# What is installed, by component: programs (to which dgx_program adds each of them), torch, cuda, mpi, hdf5 (the filter for other people's programs), and dev,
 # which is installed only if it is named. Each file finds the others from its own place, as in the build folder (dgx(7), FILES): any prefix will do.
 include(CMakePackageConfigHelpers)
 
@@ -6,7 +6,7 @@ install(TARGETS dgx_h5 RUNTIME DESTINATION libexec COMPONENT programs)
 if(TARGET dgx_http)
   install(TARGETS dgx_http LIBRARY DESTINATION lib/dgx COMPONENT programs)
 endif()
-foreach(module torch cuda)
+foreach(module torch cuda mpi)
   if(TARGET dgx_${module})
     install(TARGETS dgx_${module} LIBRARY DESTINATION lib/dgx COMPONENT ${module})
   endif()

@@ -3,11 +3,12 @@
 set(dgx_package_of_programs dgx)
 set(dgx_package_of_torch dgx-torch)
 set(dgx_package_of_cuda dgx-cuda)
+set(dgx_package_of_mpi dgx-mpi)
 set(dgx_package_of_hdf5 dgx-hdf5-plugin)
 set(dgx_package_of_dev libdgx-dev)
 
 set(CPACK_COMPONENTS_ALL programs hdf5)
-foreach(component torch cuda)
+foreach(component torch cuda mpi)
   if(TARGET dgx_${component})
     list(APPEND CPACK_COMPONENTS_ALL ${component})
   endif()
@@ -49,7 +50,7 @@ set(CPACK_DEBIAN_DEBUGINFO_PACKAGE ON)  # NAME-dbgsym
 set(CPACK_DEBIAN_PROGRAMS_DESCRIPTION "buy neural-network training, and know that it was done
 Small programs that train neural networks bit for bit alike on every machine,
 prove the work, verify and dispute the proof, and settle who is paid.")
-set(CPACK_DEBIAN_PROGRAMS_PACKAGE_SUGGESTS "dgx-torch, dgx-cuda, dgx-hdf5-plugin")
+set(CPACK_DEBIAN_PROGRAMS_PACKAGE_SUGGESTS "dgx-torch, dgx-cuda, dgx-mpi, dgx-hdf5-plugin")
 set(CPACK_DEBIAN_TORCH_DESCRIPTION "tasks from PyTorch models, for dgx
 The module with which dgx-submit captures a model, libdgx_torch.so. It needs
 libtorch ${dgx_torch_version}, which this package does not hold: dgx(7), FILES, says where it
@@ -59,6 +60,10 @@ set(CPACK_DEBIAN_CUDA_DESCRIPTION "NVIDIA GPUs, for dgx
 The module that --device cuda opens, libdgx_cuda.so. It needs NVIDIA's driver and NVRTC,
 and computes the same bits as the processor.")
 set(CPACK_COMPONENT_CUDA_DEPENDS programs)
+set(CPACK_DEBIAN_MPI_DESCRIPTION "training on several machines, for dgx
+The module that --mpi opens, libdgx_mpi.so. It needs the MPI that it was built with,
+and the same package on all machines.")
+set(CPACK_COMPONENT_MPI_DEPENDS programs)
 set(CPACK_DEBIAN_HDF5_DESCRIPTION "zstd filter for HDF5, to read the bundles of dgx
 With it h5py, h5dump and whatever else uses Debian's HDF5 read compressed
 datasets of dgx's files. The programs of dgx do not need it.")

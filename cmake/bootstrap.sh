@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs what building needs on Debian 12, and libtorch into build/deps. What is there is left alone, so that a second run costs
 # nothing. DGX_TORCH=pypi (default) fetches libtorch from PyPI; off or a folder fetches nothing. With --tests, Debian's own PyTorch is
-# installed, too: an older release, in which the tests script models as users do, clang-format, and strace; with --packages, what makes Debian packages;
+# installed, too: an older release, in which the tests script models as users do, clang-format, strace, and Open MPI; with --packages, what makes Debian packages;
 # with --bench also what the benchmarks compare with, and nothing of ours links: OpenBLAS, jemalloc, and PyPI's PyTorch for Python in build/peer
 # (5 GB, since its wheel wants CUDA's libraries), for torch.compile.
 set -eu
@@ -11,7 +11,7 @@ PACKAGES="g++ cmake ninja-build ccache pkg-config libcli11-dev libfmt-dev libsod
 zlib1g-dev libjpeg62-turbo-dev libpng-dev libzip-dev libhwy-dev libcurl4-openssl-dev nlohmann-json3-dev catch2 scdoc openssl openssh-client xxd hdf5-tools python3-pip python3-h5py python3-numpy
 python3-cryptography dataset-fashion-mnist"
 case "${1:-}" in
-  --tests) PACKAGES="$PACKAGES python3-torch clang-format-14 strace" ;;
+  --tests) PACKAGES="$PACKAGES python3-torch clang-format-14 strace libopenmpi-dev openmpi-bin" ;;
   --packages) PACKAGES="$PACKAGES dpkg-dev file git" ;;
   --bench) PACKAGES="$PACKAGES python3-torch libopenblas0-pthread libjemalloc2" ;;
 esac

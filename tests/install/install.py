@@ -56,7 +56,7 @@ def binaries(prefix):
 def missing_files(prefix, build):
     names = [path.stem for path in sorted((SOURCE / "tools").glob("dgx-*.cc"))]
     wanted = [f"bin/{name}" for name in names] + ["libexec/dgx-h5", "lib/dgx/hdf5-plugin/libdgx_h5zstd.so", "share/doc/dgx/examples/audit.sh"]
-    wanted += ["lib/dgx/libdgx_http.so"] if (build / "lib/dgx/libdgx_http.so").exists() else []
+    wanted += [f"lib/dgx/libdgx_{name}.so" for name in ("http", "mpi") if (build / f"lib/dgx/libdgx_{name}.so").exists()]
     if shutil.which("scdoc"):
         wanted += [f"share/man/man{page.stem[-1]}/{page.stem}" for page in sorted((SOURCE / "man").glob("*.scd"))]
     for name in names:

@@ -23,6 +23,7 @@ LIB = pathlib.Path(__file__).resolve().parents[2] / "lib"
 THIRD_PARTY = {
     "nlohmann/": ["core"],
     "curl/": ["http"],
+    "mpi": ["exchange"],
     "sodium": ["crypto"],
     "openssl/": ["crypto"],
     "hwy/": ["crypto", "kernels/cpu"],

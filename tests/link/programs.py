@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""What the built programs link: no libtorch in any, nothing heavy in those that must be trusted most, and a quick start.
+"""What the built programs link: no libtorch and no MPI in any, nothing heavy in those that must be trusted most, and a quick start.
 
 usage: programs.py --build FOLDER [--release]
 
@@ -16,7 +16,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import needs  # noqa: E402
 
 FORBIDDEN = {
-    "*": ["torch", "c10", "cuda"],
+    "*": ["torch", "c10", "cuda", "libmpi", "libopen-rte"],
     "dgx-key": ["hdf5"],
 }
 # Libraries that decode others' images and archives, and the only program that may link them.
@@ -29,6 +29,8 @@ HOLDS_NO = {"dgx-key": ["dgx::exec::", "dgx::bundle::"], "dgx-settle": ["dgx::ex
 OPENS_TORCH = ["dgx-submit", "dgx-programs"]
 # The only file that can talk to servers, by the module that it opens for URLs.
 OPENS_HTTP = "dgx-programs"
+# The only file that may be one of several ranks, by the module that it opens for MPI.
+OPENS_MPI = "dgx-programs"
 # It makes step programs of captured models; all others read them, and hold no code that makes them.
 LOWERS = "dgx-submit"
 # Of Debian's shared HDF5, and half of a program's start.
@@ -65,6 +67,8 @@ def check_program(program):
         problems.append(f"{program.name} {'may open' if opens_torch else 'does not open'} libtorch")
     if (b"dgx_open_http" in program.read_bytes()) != (program.resolve().name == OPENS_HTTP):
         problems.append(f"{program.name} {'does not open' if program.resolve().name == OPENS_HTTP else 'may open'} libcurl")
+    if b"dgx_open_mpi" in program.read_bytes() and program.resolve().name != OPENS_MPI:
+        problems.append(f"{program.name} may open MPI")
     problems += [f"{program.name} holds code of {space}" for space in HOLDS_NO.get(program.name, []) if space in symbols]
     if program.is_symlink() == (program.name in APART):
         problems.append(f"{program.name} {'shares its file' if program.is_symlink() else 'is a file of its own'}")
