@@ -27,7 +27,7 @@ TABLE = TESTS / "without.txt"
 MODULES = {"numpy": "numpy", "h5py": "h5py", "cryptography": "cryptography", "safetensors": "safetensors", "torch-python": "torch"}
 PROGRAMS = ("bash", "zsh", "fish", "chromium", "ssh-keygen", "cuobjdump", "compute-sanitizer", "clang-format-14", "strace")
 PLACES = {"fashion-mnist": {"DGX_FASHION_MNIST": "/nonexistent"}, "gpu": {"CUDA_VISIBLE_DEVICES": ""}, "nvrtc": {"DGX_NVRTC": "/nonexistent/libnvrtc.so"}}
-CONFIGURED = {"nvcc": ["-DDGX_CUDA=off"], "libtorch": ["-DDGX_TORCH=off"], "libcurl": ["-DDGX_HTTP=off"]}
+CONFIGURED = {"nvcc": ["-DDGX_CUDA=off"], "libtorch": ["-DDGX_TORCH=off"], "libcurl": ["-DDGX_HTTP=off"], "mpi": ["-DDGX_MPI=off"]}
 
 
 def table():

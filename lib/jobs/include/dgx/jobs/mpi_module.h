@@ -1,0 +1,23 @@
+#pragma once
+
+#include <memory>
+
+#include "dgx/core/result.h"
+#include "dgx/exchange/exchange.h"
+
+namespace dgx::jobs {
+
+/// Opens libdgx_mpi.so ($DGX_MPI_MODULE, else in ../lib/dgx from the program's folder) and starts MPI, once
+/// in a process. kInternal with a hint if the module or MPI is missing, or belongs to another version of dgx.
+[[nodiscard]] Result<std::unique_ptr<exchange::Exchange>> open_mpi();
+
+/// As how many ranks mpirun or srun started this program, by the variables that they set: 1 if neither did.
+/// Of srun's, those count that it sets for programs of MPI (--mpi=pmix, --mpi=pmi2): without, its tasks are
+/// programs of their own.
+[[nodiscard]] int launched_ranks();
+
+/// For a program that was not told to be one of several ranks: kUsage with a hint if launched_ranks() is more
+/// than one, since each of them would then do all of the work, and write to the same files.
+[[nodiscard]] Status check_launched_alone();
+
+}  // namespace dgx::jobs

@@ -1,0 +1,57 @@
+#!/usr/bin/python3
+"""The conversations of ranks, between processes that mpirun starts; and how all end if one gives up or is killed.
+
+usage: mpi.py PROGRAM MODULE [--large]
+
+--large: only lengths beyond 2 GiB, which take 12 GiB of memory and a minute.
+"""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "support"))
+import needs  # noqa: E402
+
+# Ranks share processors here, and may run in a container, as root and without ptrace. Libraries of others leak.
+ENVIRONMENT = {
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    "OMPI_MCA_btl_vader_single_copy_mechanism": "none",
+    "OMPI_MCA_mpi_yield_when_idle": "1",
+    "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0",
+}
+TIMEOUT_SECONDS = 300
+
+
+# Ways in which messages go between processes: each has had memory overwritten by messages that were too long.
+TRANSPORTS = [{}, {"OMPI_MCA_btl_vader_single_copy_mechanism": "cma"}, {"OMPI_MCA_btl": "self,tcp"}]
+
+
+def run(ranks, *command, **variables):
+    """(exit code, what was said). `ranks`: None without mpirun."""
+    start = [] if ranks is None else [needs.program("mpirun"), "--oversubscribe", "-n", str(ranks)]
+    done = subprocess.run([*start, *command], env=os.environ | ENVIRONMENT | variables, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          timeout=TIMEOUT_SECONDS)
+    return done.returncode, done.stdout
+
+
+def main():
+    program, module, *more = sys.argv[1:]
+    needs.program("mpirun")
+    cases = [(2, "large", 0, {})] if more else [(None, "talk", 0, {}), (1, "talk", 0, {}), (2, "talk", 0, TRANSPORTS[1]), (2, "talk", 0, TRANSPORTS[2]),
+                                                (3, "talk", 0, {}), (3, "give-up", 42, {}), (3, "killed", 137, {})]
+    wrong = []
+    for ranks, command, wanted, variables in cases:
+        code, said = run(ranks, program, module, command, **variables)
+        what = f"{command}, {ranks or 'no'} ranks by mpirun, {variables or 'as usual'}: exit code {code}"
+        print(what)
+        if code != wanted:
+            wrong.append(f"{what}, not {wanted}\n{said}")
+    print("\n".join(wrong))
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
