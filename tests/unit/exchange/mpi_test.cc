@@ -1,6 +1,7 @@
 // Started by mpi.py, or without mpirun as the only rank:
 //
 //   exchange_mpi_test MODULE talk       holds every conversation; exits 1 if something was wrong
+//   exchange_mpi_test MODULE delayed    the same, over a slower network
 //   exchange_mpi_test MODULE give-up    the last rank gives up with code 42 while the others wait
 //   exchange_mpi_test MODULE killed     the last rank is killed while the others wait
 //   exchange_mpi_test MODULE large      two ranks: lengths beyond 2 GiB, 12 GiB of memory together
@@ -12,6 +13,7 @@
 #include <string_view>
 
 #include "conversations.h"
+#include "dgx/exchange/delayed.h"
 #include "dgx/exchange/mpi.h"
 #include "dgx/jobs/mpi_module.h"
 
@@ -101,9 +103,16 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "%s\n", opened.error().message.c_str());
     return 1;
   }
+  if (command == "delayed") {
+    const auto ranks = static_cast<std::size_t>((*opened)->ranks());
+    exchange::Network network{(*opened)->ranks(),
+                              std::vector<exchange::Link>(ranks * ranks, {100, 4'000'000'000})};
+    opened = make_delayed(std::move(*opened), std::move(network));
+    if (!opened.ok()) return 1;
+  }
   Exchange& ranks = **opened;
   const bool is_last = ranks.rank() == ranks.ranks() - 1;
-  if (command == "talk") return talk(ranks);
+  if (command == "talk" || command == "delayed") return talk(ranks);
   if (command == "large") return move_large(ranks);
   if (command == "give-up" && is_last) ranks.give_up(42);
   if (command == "killed" && is_last) ::raise(SIGKILL);
