@@ -195,15 +195,16 @@ Status MpiExchange::wait(Request request) {
   const auto place = operations_.find(request.number);
   assert(place != operations_.end());
   const Operation& operation = place->second;
-  while (!has_ended(operation) && error_ == MPI_SUCCESS) {
+  while (!has_ended(operation) && operation.error == MPI_SUCCESS && error_ == MPI_SUCCESS) {
     progress();
     // Ranks may share processors, and the others' work is what this one waits for.
     if (!has_ended(operation)) std::this_thread::yield();
   }
   Status status = outcome_of(operation);
   // One that has not ended keeps its slots: MPI still has them.
-  if (has_ended(operation)) free_.insert(free_.end(), operation.slots.begin(), operation.slots.end());
-  if (has_ended(operation)) operations_.erase(place);
+  if (!has_ended(operation)) return status;
+  free_.insert(free_.end(), operation.slots.begin(), operation.slots.end());
+  operations_.erase(place);
   return status;
 }
 
