@@ -245,8 +245,8 @@ std::string mix_orders(Exchange& exchange) {
   return problems.text;
 }
 
-/// Whether a message of several megabytes arrives while its sender does nothing but call progress() for this
-/// long: the receiver, who has the same clock, says when it had it.
+/// Tells whether a message of several megabytes arrives while its sender does nothing but call progress() for
+/// this long: the receiver, who has the same clock, says when it had it.
 bool arrives_during_progress(Exchange& exchange, std::chrono::milliseconds time, Problems& problems) {
   const Bytes right = pattern(5'000'000, 3);
   std::int64_t taken = 0;
