@@ -104,6 +104,11 @@ std::int64_t limit_of_slurm() {
   return each > 0 && cpus > 0 && cpus < (1 << 20) ? each * cpus * kMebibyte : kNone;
 }
 
+/// Ranks that mpirun has started on this machine, of which this process is one; 1 if it has not.
+std::int64_t ranks_here() {
+  return std::max({std::int64_t{1}, variable("OMPI_COMM_WORLD_LOCAL_SIZE"), variable("MPI_LOCALNRANKS")});
+}
+
 int found_cpu_limit() {
   cpu_set_t allowed;
   CPU_ZERO(&allowed);
@@ -111,8 +116,10 @@ int found_cpu_limit() {
   const std::int64_t cpus = ::sched_getaffinity(0, sizeof allowed, &allowed) == 0
                                 ? CPU_COUNT(&allowed)
                                 : static_cast<std::int64_t>(std::thread::hardware_concurrency());
-  const std::int64_t groups = limit_of_groups("cpu", cpus_in, cpus_in_old);
-  return static_cast<int>(std::max<std::int64_t>(1, std::min(cpus, groups)));
+  // Ranks share what the machine and the groups have, and may be bound to fewer CPUs each.
+  const std::int64_t machine = std::max<std::int64_t>(1, ::sysconf(_SC_NPROCESSORS_ONLN));
+  const std::int64_t shared = std::min(machine, limit_of_groups("cpu", cpus_in, cpus_in_old)) / ranks_here();
+  return static_cast<int>(std::max<std::int64_t>(1, std::min(cpus, shared)));
 }
 
 }  // namespace

@@ -6,7 +6,8 @@
 namespace dgx {
 
 /// CPUs that this process may use: those of its affinity mask, and no more than the time that its control
-/// groups (versions 1 and 2) have, rounded up. At least 1. Looked up once.
+/// groups (versions 1 and 2) have, rounded up, which the ranks that mpirun has started on this machine share.
+/// At least 1. Looked up once.
 [[nodiscard]] int cpu_limit();
 
 /// Bytes that this process may use: the machine's memory, or less if its control groups, its address space

@@ -9,13 +9,20 @@ namespace dgx {
 /// ErrorCode::kInterrupted (interrupted()).
 class StopFlag {
  public:
-  [[nodiscard]] bool requested() const { return requested_.load(std::memory_order_relaxed); }
+  StopFlag() = default;
+  /// Is also set if `other`, which must outlive it, is.
+  explicit StopFlag(const StopFlag* other) : other_(other) {}
+
+  [[nodiscard]] bool requested() const {
+    return requested_.load(std::memory_order_relaxed) || (other_ != nullptr && other_->requested());
+  }
   /// Async-signal-safe.
   void request() { requested_.store(true, std::memory_order_relaxed); }
 
  private:
   static_assert(std::atomic<bool>::is_always_lock_free);
   std::atomic<bool> requested_ = false;
+  const StopFlag* other_ = nullptr;
 };
 
 /// A request that a signal handler or another thread may make again and again. Long work takes it between two
