@@ -7,6 +7,7 @@
 #include "dgx/cli/signals.h"
 #include "dgx/cli/tool.h"
 #include "dgx/jobs/key.h"
+#include "dgx/jobs/mpi_module.h"
 #include "dgx/jobs/task_folder.h"
 #include "dgx/jobs/train.h"
 #include "loss_cell.h"
@@ -103,6 +104,16 @@ json::Output::Object object_of(const jobs::Validated& found) {
   return out;
 }
 
+cli::Table table_of(const std::vector<exec::RankWork>& ranks) {
+  cli::Table table{{"rank", "seconds", "waited", "sent", "broadcast", "gathered"}};
+  for (const exec::RankWork& rank : ranks) {
+    table.rows.push_back({static_cast<std::int64_t>(table.rows.size()), tools::seconds_cell(rank.seconds),
+                          tools::seconds_cell(rank.waited_seconds), rank.traffic.sent, rank.traffic.broadcast,
+                          rank.traffic.gathered});
+  }
+  return table;
+}
+
 void print_confusion(const jobs::Measures& measures, cli::Out& out) {
   if (measures.confusion.empty()) return;
   cli::Table table{{"label"}};
@@ -151,6 +162,9 @@ struct Train {
     command.option("--init", "FILE", options.init, "the initial state, if it is not next to the task");
     command.choice("--device", {"cpu", "cuda"}, device, "device to compute on");
     command.parts(options.parts);
+    command.flag("--mpi", options.mpi,
+                 "make a part of each batch in each of the processes that mpirun has started");
+    command.at_most_one({"--mpi", "--parts"});
     command.option("--until", "STEP", options.until, "stop once this many steps are done");
     command.option("--max-time", "TIME", max_time, "stop after this time, such as 1h30m, and save the state");
     command.option("--keep", "all|every:N|last", options.keep, "checkpoints to keep");
@@ -169,11 +183,11 @@ struct Train {
     command.writes({"--predictions"});
     command.only_with({"--step", "--predictions"}, {"--evaluate"});
     command.only_with({"--ema"}, {"--evaluate", "--validate"});
-    command.not_with({"--validate", "--every", "--init", "--device", "--parts", "--until", "--max-time",
-                      "--keep", "--save-every", "--wait", "--profile-ops", "--drill", "--plan"},
+    command.not_with({"--validate", "--every", "--init", "--device", "--parts", "--mpi", "--until",
+                      "--max-time", "--keep", "--save-every", "--wait", "--profile-ops", "--drill", "--plan"},
                      {"--evaluate"});
-    command.not_with({"--data", "--init", "--isa", "--device", "--parts", "--until", "--max-time", "--keep",
-                      "--save-every", "--wait", "--profile-ops", "--drill"},
+    command.not_with({"--data", "--init", "--isa", "--device", "--parts", "--mpi", "--until", "--max-time",
+                      "--keep", "--save-every", "--wait", "--profile-ops", "--drill"},
                      {"--plan"});
   }
 
@@ -183,8 +197,11 @@ struct Train {
       return usage_error("--profile belongs to native tasks, which are not in this version");
     if (evaluate) return run_evaluate(out);
     if (plan.given()) return run_plan(out);
+    if (!options.mpi) DGX_CHECK(jobs::check_launched_alone());
     jobs::TrainOptions all = options;
     DGX_TRY(all.device, jobs::device_from_name(device));
+    if (all.mpi && all.device != jobs::ComputeDevice::kCpu)
+      return usage_error("--mpi is for the CPU, not for --device cuda");
     all.run = output;
     DGX_CHECK(jobs::complete(all));
     JobContext context = out.job();
@@ -192,6 +209,7 @@ struct Train {
     context.lock_wait = {wait.most, &context.stop};
     if (max_time) cli::stop_after(*max_time);
     DGX_TRY(const jobs::TrainResult result, jobs::train(all, context));
+    if (result.follows) return cli::Verdict::kDone;
     out.field("steps", result.steps);
     out.field("state", result.state);
     out.field("loss", tools::loss_cell(result.loss));
@@ -200,6 +218,7 @@ struct Train {
     out.field("seconds", tools::seconds_cell(result.seconds));
     out.field("checkpoint_seconds", tools::seconds_cell(result.checkpoint_seconds));
     if (result.segment_milliseconds) out.field("segment_milliseconds", *result.segment_milliseconds);
+    if (!result.ranks.empty()) out.field("ranks", table_of(result.ranks));
     if (result.validated) {
       out.field("validation", object_of(*result.validated));
       if (result.steps == result.total_steps) print_confusion(result.validated->measures, out);

@@ -21,6 +21,7 @@ complete -c dgx-train -n 'not __fish_seen_subcommand_from prune' -l program -r -
 complete -c dgx-train -n 'not __fish_seen_subcommand_from prune' -l init -r -F -d 'the initial state, if it is not next to the task'
 complete -c dgx-train -n 'not __fish_seen_subcommand_from prune' -l device -x -a 'cpu cuda' -d 'device to compute on'
 complete -c dgx-train -n 'not __fish_seen_subcommand_from prune' -l parts -x -d 'cut each batch into M parts, made one after another: less memory'
+complete -c dgx-train -n 'not __fish_seen_subcommand_from prune' -l mpi -d 'make a part of each batch in each of the processes that mpirun has started'
 complete -c dgx-train -n 'not __fish_seen_subcommand_from prune' -l until -x -d 'stop once this many steps are done'
 complete -c dgx-train -n 'not __fish_seen_subcommand_from prune' -l max-time -x -d 'stop after this time, such as 1h30m, and save the state'
 complete -c dgx-train -n 'not __fish_seen_subcommand_from prune' -l keep -x -a 'all every:10 last' -d 'checkpoints to keep'

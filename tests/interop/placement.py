@@ -141,4 +141,5 @@ def main():
     print(f"{len(BUILT_IN) + len(SCRIPTED)} programs are classed as the stored ones")
 
 
-main()
+if __name__ == "__main__":
+    main()

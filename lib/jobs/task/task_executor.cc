@@ -71,6 +71,14 @@ Result<std::unique_ptr<exec::StepExecutor>> make_executor_on(
   return std::unique_ptr<exec::StepExecutor>(std::move(executor));
 }
 
+Result<std::unique_ptr<exec::PartsExecutor>> make_executor_among(
+    exchange::Exchange& ranks, const TaskFiles& files, const FieldRows& data, const JobContext& context,
+    const std::vector<kernels::ValueIndex>& watched) {
+  DGX_TRY(exec::StepInputs inputs, step_inputs(files, data));
+  inputs.watched = watched;
+  return exec::PartsExecutor::create_on(ranks, files.program, inputs, context.threads);
+}
+
 Status choose_instruction_set(const std::optional<std::string>& name) {
   if (!name) return {};
   for (const auto set : {kernels::cpu::InstructionSet::kScalar, kernels::cpu::InstructionSet::kAvx2,

@@ -16,6 +16,7 @@
 #include "train/resume_point.h"
 #include "train/segment_time.h"
 #include "train/training_log.h"
+#include "train/training_setup.h"
 #include "train/validation.h"
 
 namespace dgx::jobs {
@@ -413,7 +414,7 @@ Result<OpenedRun> open_run(const TrainOptions& options, const TaskFiles& files,
 
 }  // namespace
 
-Result<TrainResult> train(const TrainOptions& options, const JobContext& context) {
+Result<TrainingSetup> read_setup(const TrainOptions& options, const JobContext& context) {
   if (options.run == "-") return usage_error("-o - is not possible: a run is a folder");
   DGX_CHECK(choose_instruction_set(options.isa));
   DGX_TRY(const bundle::KeepPolicy keep, bundle::parse_keep(options.keep));
@@ -421,18 +422,21 @@ Result<TrainResult> train(const TrainOptions& options, const JobContext& context
   if (options.drill) {
     DGX_TRY(drill, parse_drill(*options.drill));
   }
-  DGX_TRY(const TaskFiles files, open_task(options.task, options.program, context.trust));
+  DGX_TRY(TaskFiles files, open_task(options.task, options.program, context.trust));
   if (drill) DGX_CHECK(check_drill(*drill, files));
   if (options.until && *options.until < 1) return usage_error("--until must be at least 1");
-  DGX_TRY(const bundle::Dataset data, read_task_dataset(options.data, files.body(), context.threads));
+  DGX_TRY(bundle::Dataset data, read_task_dataset(options.data, files.body(), context.threads));
+  const LoggedValues logged = logged_values(*files.program, files.body());
+  return TrainingSetup{keep, std::move(drill), std::move(files), std::move(data), logged};
+}
+
+Result<TrainResult> train_with(const TrainingSetup& setup, exec::StepExecutor& executor,
+                               const TrainOptions& options, const JobContext& context) {
+  const TaskFiles& files = setup.files;
   const bundle::RunHeader header{files.task.id, files.body().program.root, files.body().checkpoint_every,
                                  options.drill.value_or("")};
-  const LoggedValues logged = logged_values(*files.program, files.body());
-  // Made first, so that nothing is written if steps cannot be computed or measured.
-  DGX_TRY(const auto executor,
-          make_executor_on(options.device, options.parts, files, data.rows(), context, logged.all()));
   DGX_TRY(auto validation, Validation::open(options, files, context));
-  auto opened = open_run(options, files, header, keep, context.lock_wait, context.progress);
+  auto opened = open_run(options, files, header, setup.keep, context.lock_wait, context.progress);
   // A call that only waited for the run has made no step: whoever runs it again on 75 would do so for ever.
   if (!opened.ok() && opened.error().code == ErrorCode::kInterrupted)
     return Error{ErrorCode::kLocked, opened.error().message, "stopped while it waited"};
@@ -440,13 +444,22 @@ Result<TrainResult> train(const TrainOptions& options, const JobContext& context
   Training training{options,
                     context,
                     files,
-                    *executor,
+                    executor,
                     run.writer,
                     run.continued,
-                    DrilledExecutor(files, *executor, std::move(drill)),
-                    logged,
+                    DrilledExecutor(files, executor, setup.drill),
+                    setup.logged,
                     std::move(validation)};
   return train_to_goal(training);
+}
+
+Result<TrainResult> train(const TrainOptions& options, const JobContext& context) {
+  if (options.mpi) return train_on_ranks(options, context);
+  DGX_TRY(const TrainingSetup setup, read_setup(options, context));
+  // Made first, so that nothing is written if steps cannot be computed.
+  DGX_TRY(const auto executor, make_executor_on(options.device, options.parts, setup.files, setup.data.rows(),
+                                                context, setup.logged.all()));
+  return train_with(setup, *executor, options, context);
 }
 
 Result<PruneResult> prune(const PruneOptions& options) {

@@ -9,7 +9,9 @@
 #include "dgx/bundle/opened.h"
 #include "dgx/core/job_context.h"
 #include "dgx/core/result.h"
+#include "dgx/exchange/exchange.h"
 #include "dgx/exec/executor.h"
+#include "dgx/exec/parts_executor.h"
 #include "dgx/jobs/compute_device.h"
 #include "dgx/jobs/proof_files.h"
 #include "dgx/jobs/task_program.h"
@@ -73,6 +75,12 @@ struct TaskFiles {
 [[nodiscard]] Result<std::unique_ptr<exec::StepExecutor>> make_executor_on(
     ComputeDevice device, std::int64_t parts, const TaskFiles& files, const FieldRows& data,
     const JobContext& context, const std::vector<kernels::ValueIndex>& watched = {});
+
+/// An executor that makes a part of each of this task's steps on each of `ranks`, which must outlive it, on
+/// the CPU. Errors of PartsExecutor::create_on().
+[[nodiscard]] Result<std::unique_ptr<exec::PartsExecutor>> make_executor_among(
+    exchange::Exchange& ranks, const TaskFiles& files, const FieldRows& data, const JobContext& context,
+    const std::vector<kernels::ValueIndex>& watched = {});
 
 /// Chooses the instruction set (`--isa`), if one is named. kUsage if this machine does not have it.
 [[nodiscard]] Status choose_instruction_set(const std::optional<std::string>& name);

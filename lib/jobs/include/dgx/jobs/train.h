@@ -9,6 +9,7 @@
 #include "dgx/core/bytes.h"
 #include "dgx/core/job_context.h"
 #include "dgx/core/result.h"
+#include "dgx/exec/leading_executor.h"
 #include "dgx/exec/profile.h"
 #include "dgx/jobs/compute_device.h"
 #include "dgx/jobs/forecast.h"
@@ -32,7 +33,9 @@ struct TrainOptions {
   std::optional<std::string> drill;  ///< step=S,op=O,element=E,bit=B | segment=N,lazy
   std::optional<std::string> isa;
   ComputeDevice device = ComputeDevice::kCpu;
-  std::int64_t parts = 1;           ///< of each batch, made one after another
+  std::int64_t parts = 1;  ///< of each batch, made one after another
+  /// The process is one of several that MPI has started for this training.
+  bool mpi = false;
   bool profile_operations = false;  ///< record the time of every operation
 };
 
@@ -74,6 +77,9 @@ struct TrainResult {
   std::string divergence;
   /// True if this call made the drill's fault, yet the segment's digest is the honest one.
   bool drill_changed_nothing = false;
+  std::vector<exec::RankWork> ranks;  ///< the work of each, if MPI started them
+  /// True if this process follows rank 0, which has the run and the result.
+  bool follows = false;
 };
 
 /// Trains from where the run stands (in a new one, the initial state) to the task's end, or to `until`.
@@ -91,6 +97,12 @@ struct TrainResult {
 /// steps and after the last, which RUN/validation.csv records; the best state goes to RUN/best.h5. Neither
 /// changes a step. kUsage for `averages` of a task that keeps none. A request of `context.save` saves the
 /// state as an interruption does, and training goes on.
+///
+/// With `mpi`, all of the processes call this alike, each for itself, and make a part of every step; rank 0
+/// alone reads and writes the run (LeadingExecutor). If one cannot begin, its error says why, with its rank
+/// and machine, and the others end without a result (`follows`), rank 0 too. kMalformed if they are of
+/// different versions of dgx or have different tasks. A rank that fails later ends all of them when its
+/// process exits.
 ///
 /// kInternal if a call that continues a run is interrupted before it has made a step, so that a scheduler
 /// cannot requeue it forever.
