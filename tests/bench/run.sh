@@ -3,15 +3,15 @@
 # between the quartiles), and how many times as fast it is.
 #
 #   sh tests/bench/run.sh                all that this build can measure
-#   sh tests/bench/run.sh NAME           one of: peak, product, step, convolution, function, gpu, checkpoint, verify, batch, hash, ledger,
-#                                        dispute, start
+#   sh tests/bench/run.sh NAME           one of: peak, product, step, convolution, function, gpu, checkpoint, verify, batch, distributed, hash,
+#                                        ledger, dispute, start
 #   sh tests/bench/run.sh --json [NAME]  a JSON object a row: name, dgx, peer, peer_name, ratio, threads, unit, spreads, bytes at peak, shares; before
 #                                        them one that names the machine, as results.py wants a record
 #
 # Products and steps run twice, with the widest instructions and with both sides held to AVX2. OpenBLAS is told the widest kernels that
 # the processor has; their name stands in the row. BUILD is the build folder (default build/release), DGX_TORCH as for tests/run.sh.
 # gpu needs nvcc and a GPU; its peers are cuBLAS where it is found, and libtorch where DGX_TORCH names one with CUDA.
-# checkpoint, verify, batch and the steps on images need FASHION_MNIST, the folder with the four IDX files of that name (default: Debian's); the TorchScript steps
+# checkpoint, verify, batch, distributed and the steps on images need FASHION_MNIST, the folder with the four IDX files of that name (default: Debian's); the TorchScript steps
 # need python3-torch, and torch.compile what cmake/bootstrap.sh --bench installs. DGX_BENCH_CLOCK=cpu counts processor time with one thread. Compare figures of one run only: another run is another
 # load of the machine. chart.py beside this file draws the rows of --json.
 set -eu
@@ -26,7 +26,7 @@ json= name=all
 for argument in "$@"; do
   case "$argument" in
     --json) json=--json ;;
-    all|peak|product|step|convolution|function|gpu|checkpoint|verify|batch|hash|ledger|dispute|start) name=$argument ;;
+    all|peak|product|step|convolution|function|gpu|checkpoint|verify|batch|distributed|hash|ledger|dispute|start) name=$argument ;;
     *) usage ;;
   esac
 done
@@ -183,6 +183,15 @@ bench_batch() {
   /usr/bin/python3 tests/bench/batch.py "$tools" "$work" "${DGX_BENCH_GIB:-10}" | while read -r what unit value; do row "$what" 1 "$unit" "$value"; done
 }
 
+# A step on two ranks of one thread, beside one process of one thread.
+bench_distributed() {
+  fashion || return 0
+  command -v mpirun >/dev/null || { skip "ranks need openmpi-bin"; return 0; }
+  /usr/bin/python3 tests/bench/distributed.py "$tools" "$work" "${TURNS:-5}" | while read -r what unit value peer; do
+    row "$what" 2 "$unit" "$value" "$peer" ${peer:+"one process"}
+  done
+}
+
 # SHA-256 of a mebibyte as one message and as leaves of a tree, beside openssl's of one message.
 bench_hash() {
   make_target sha256_bench
@@ -291,6 +300,6 @@ name_machine() {
 }
 
 [ -z "$json" ] || name_machine
-for part in peak product step convolution function gpu checkpoint verify batch hash ledger dispute start; do
+for part in peak product step convolution function gpu checkpoint verify batch distributed hash ledger dispute start; do
   if [ "$name" = all ] || [ "$name" = "$part" ]; then "bench_$part"; fi
 done
