@@ -13,7 +13,7 @@ import sys
 
 BIN, WORK = os.path.abspath(sys.argv[1]), sys.argv[2]
 TURNS = int(sys.argv[3]) if len(sys.argv) > 3 else 5
-ENVIRONMENT = os.environ | {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_btl_vader_single_copy_mechanism": "none"}
+ENVIRONMENT = os.environ | {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 # By name: the model, its data, loss, optimiser, batch, and steps enough for a second or two.
 SGD = "sgd:lr=0.1,momentum=0.9"
 CASES = {

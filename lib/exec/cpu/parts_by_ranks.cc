@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "dgx/kernels/dot_state.h"
+#include "rewrite/channels_last.h"
 
 namespace dgx::exec {
 
@@ -19,38 +20,57 @@ using program::SampleClass;
 Status PartsExecutor::ByRanks::plan_bodies() {
   DGX_TRY(const program::Piece local, program::local_program(*program, classes, own().slices));
   local_piece_ = with_products(local, classes);
+  move_channels();
   code_bytes = bytes_of_code(local_piece_.program) + bytes_of_code(*program);
   phases_ = phases_of(local_piece_);
-  find_kept(local_piece_);
+  find_kept();
   for (const Phase& phase : phases_) DGX_CHECK(add_phase(phase));
   return {};
 }
 
+/// The values of the step that the body gathers.
+PartsExecutor::ByRanks::Values PartsExecutor::ByRanks::gathered_in_body() const {
+  Values out;
+  for (const auto& [v, as] : local_piece_.origins) {
+    if (as == PieceLine::As::kWhole && at(v).kind != Kind::kInput) out.insert(v);
+  }
+  return out;
+}
+
+/// The value of the step that a line of the local program makes, all of it or the part's slices; kNoValue for
+/// an input, a line of class C, and one that is none of the step's.
+ValueIndex PartsExecutor::ByRanks::made_by(ValueIndex line) const {
+  const ValueIndex v = local_piece_.origins[line].value;
+  const bool is_made = local_piece_.program.values[line].kind != Kind::kInput && v != kernels::kNoValue;
+  return is_made && classes.of[v] != SampleClass::kCarried ? v : kernels::kNoValue;
+}
+
+/// Moves the channels of images last, in all phases alike; others than this rank see none of these.
+void PartsExecutor::ByRanks::move_channels() {
+  const Values gathered = gathered_in_body();
+  std::vector<ValueIndex> seen;
+  for (const ValueIndex line : local_piece_.origins.indices()) {
+    const ValueIndex v = made_by(line);
+    if (v != kernels::kNoValue && (gathered.contains(v) || given.contains(v))) seen.push_back(line);
+  }
+  local_piece_.program = *with_channels_last(std::make_shared<program::Program>(local_piece_.program), seen);
+}
+
 /// Finds the lines that others than their phase read, and what is gathered behind each phase and for the
 /// tail.
-void PartsExecutor::ByRanks::find_kept(const program::Piece& local) {
-  std::set<ValueIndex> in_body;
-  for (const ValueIndex line : local.origins.indices()) {
-    const auto& [v, as] = local.origins[line];
-    if (as == PieceLine::As::kWhole && at(v).kind != Kind::kInput) in_body.insert(v);
-  }
-  for (const Phase& phase : phases_) {
-    for (const ValueIndex line : phase.origin.indices()) {
-      const bool is_read = phase.piece.program.values[line].kind == Kind::kInput;
-      if (is_read && local.program.values[phase.origin[line]].kind != Kind::kInput)
-        kept_.insert(phase.origin[line]);
-    }
-  }
+void PartsExecutor::ByRanks::find_kept() {
+  const Values in_body = gathered_in_body();
   for (const Phase& phase : phases_) {
     auto& behind = gathers_.emplace_back();
-    for (const ValueIndex line : phase.origin.indices()) {
-      const auto& [v, as] = phase.piece.origins[line];
-      const bool is_made = phase.piece.program.values[line].kind != Kind::kInput && v != kernels::kNoValue;
-      if (!is_made || classes.of[v] == SampleClass::kCarried) continue;
+    for (const ValueIndex at_phase : phase.origin.indices()) {
+      const ValueIndex line = phase.origin[at_phase], v = made_by(line);
+      const bool is_read = phase.piece.program.values[at_phase].kind == Kind::kInput;
+      if (is_read && local_piece_.program.values[line].kind != Kind::kInput) kept_.insert(line);
+      if (is_read || v == kernels::kNoValue) continue;
       if (in_body.contains(v)) behind.insert(v);
-      if (classes.of[v] == SampleClass::kSharded && given.contains(v) && !in_body.contains(v))
-        tail_gathers_.insert(v);
-      if (in_body.contains(v) || given.contains(v)) kept_.insert(phase.origin[line]);
+      if (in_body.contains(v) || given.contains(v)) kept_.insert(line);
+      const bool is_sharded = classes.of[v] == SampleClass::kSharded;
+      if (is_sharded && given.contains(v) && !in_body.contains(v)) tail_gathers_.insert(v);
     }
   }
 }
@@ -63,7 +83,7 @@ Status PartsExecutor::ByRanks::add_phase(const Phase& phase) {
     if (is_made && kept_.contains(phase.origin[line])) keep.push_back(line);
   }
   DGX_TRY(Plan plan, make_plan(std::make_shared<program::Program>(phase.piece.program), Fusion::kFused,
-                               tail->team->size(), keep, resumed_lines(phase.piece)));
+                               tail->team->size(), keep, resumed_lines(phase.piece), Channels::kLieRight));
   bodies_.push_back({.piece = phase.piece, .plan = std::move(plan)});
   return {};
 }
@@ -164,7 +184,7 @@ void PartsExecutor::ByRanks::expect_carries() {
   }
 }
 
-Status PartsExecutor::ByRanks::gather_values(const std::set<ValueIndex>& values) {
+Status PartsExecutor::ByRanks::gather_values(const Values& values) {
   std::vector<exchange::Request> requests;
   for (const ValueIndex v : values) {
     const auto size = static_cast<std::size_t>(bytes_of(at(v)));

@@ -32,13 +32,16 @@ struct PartsExecutor::ByRanks final : PartsExecutor::Impl {
   Status take_own_memory() override;
 
  private:
-  using Lines = std::set<kernels::ValueIndex>;
+  using Values = std::set<kernels::ValueIndex>;  // of the step, or lines of the local program
 
   [[nodiscard]] const Part& own() const { return parts[static_cast<std::size_t>(ranks_.rank())]; }
   [[nodiscard]] bool is_last() const { return ranks_.rank() + 1 == ranks_.ranks(); }
   /// The memory of a line of the local program that is kept.
   [[nodiscard]] std::uint8_t* memory_of_kept(kernels::ValueIndex line);
-  void find_kept(const program::Piece& local);
+  [[nodiscard]] Values gathered_in_body() const;
+  [[nodiscard]] kernels::ValueIndex made_by(kernels::ValueIndex line) const;
+  void move_channels();
+  void find_kept();
   Status add_phase(const Phase& phase);
   void connect(Body& body, const Phase& phase);
   void exchange_carried(Machine& machine, kernels::ValueIndex line, kernels::ValueIndex v);
@@ -46,7 +49,7 @@ struct PartsExecutor::ByRanks final : PartsExecutor::Impl {
   [[nodiscard]] std::vector<std::span<std::uint8_t>> carried_at(kernels::ValueIndex v, std::int64_t slices);
   void expect_carries();
   /// Gathers values of class S, in their order.
-  Status gather_values(const std::set<kernels::ValueIndex>& values);
+  Status gather_values(const Values& values);
   Status share_carried();
   void wait(exchange::Request request);
 
@@ -54,10 +57,10 @@ struct PartsExecutor::ByRanks final : PartsExecutor::Impl {
   program::Piece local_piece_;
   std::vector<Phase> phases_;
   std::vector<Body> bodies_;                          // one for each phase
-  Lines kept_;                                        // of the local program: others than its phase read them
+  Values kept_;                                       // of the local program: others than its phase read them
   std::map<kernels::ValueIndex, Tensor> kept_apart_;  // those with memory of their own
-  std::vector<std::set<kernels::ValueIndex>> gathers_;  // by phase, behind it: values of the step
-  std::set<kernels::ValueIndex> tail_gathers_;
+  std::vector<Values> gathers_;                       // by phase, behind it: values of the step
+  Values tail_gathers_;
   std::map<kernels::ValueIndex, std::vector<exchange::Request>> expected_;  // by line of class C
   std::vector<exchange::Request> sent_;
   Status failed_;  // the first error of a message in this step

@@ -35,6 +35,7 @@ struct OperationGraph {
   std::vector<kernels::ValueIndex> keep;  ///< must be in memory when the step ends, as next values must
   Plan plan;
   std::vector<kernels::ValueIndex> resumed = {};  ///< dots that go on with a running state
+  Channels channels = Channels::kMayMove;
   // One element per value each:
   kernels::ByValue<kernels::ValueType> types = {};
   kernels::ByValue<std::optional<std::vector<LinearAccess>>> linear = {};  ///< linear_accesses()

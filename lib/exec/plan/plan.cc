@@ -22,7 +22,8 @@ Result<Plan> planned(OperationGraph graph) {
   const bool fused = graph.is_fused(), device = graph.is_on_device();
   auto& program = graph.plan.program;
   // Passes from program to program. Channels move first: later passes then see the accesses that will run.
-  if (fused && !device) program = with_channels_last(program, graph.keep);
+  if (fused && !device && graph.channels == Channels::kMayMove)
+    program = with_channels_last(program, graph.keep);
   if (fused) program = read_through_copies(program);
   if (fused) program = share_iterations(program);  // without copies there are fewer maps, with longer rows
   DGX_CHECK(compile_lines(graph));
@@ -170,10 +171,12 @@ void divide_into_sections(OperationGraph& graph) {
 }
 
 Result<Plan> make_plan(std::shared_ptr<const program::Program> program, Fusion fusion, int threads,
-                       const std::vector<ValueIndex>& keep, const std::vector<ValueIndex>& resumed) {
+                       const std::vector<ValueIndex>& keep, const std::vector<ValueIndex>& resumed,
+                       Channels channels) {
   OperationGraph graph{fusion, Backend::kCpu, threads, keep, {}};
   graph.plan.program = std::move(program);
   graph.resumed = resumed;
+  graph.channels = channels;
   return planned(std::move(graph));
 }
 

@@ -84,12 +84,17 @@ struct Plan {
   std::int64_t window_floats = 0;  ///< scratch of one thread for its share of windows
 };
 
+/// kMayMove lets a plan move channels last (channels_last.h). kLieRight: whoever made the program has
+/// decided.
+enum class Channels : std::uint8_t { kMayMove, kLieRight };
+
 /// Plans a step on the CPU. `keep`: values that must be in memory when it ends, besides the entries' next
 /// values. `resumed`: dots that go on with a running state (Machine::resume): each is a Matmul, a ColumnSum
 /// or Generic, and lies in rows; it must be an entry's next value.
 [[nodiscard]] Result<Plan> make_plan(std::shared_ptr<const program::Program> program, Fusion fusion,
                                      int threads, const std::vector<kernels::ValueIndex>& keep,
-                                     const std::vector<kernels::ValueIndex>& resumed = {});
+                                     const std::vector<kernels::ValueIndex>& resumed = {},
+                                     Channels channels = Channels::kMayMove);
 /// Plans a fused step on a device (device_executor.h), `keep` as above. All values lie in rows, none in
 /// slices.
 [[nodiscard]] Result<Plan> make_device_plan(std::shared_ptr<const program::Program> program,
