@@ -47,7 +47,7 @@ def main():
         os.mkdir(os.path.join(folder, "build"))
         os.symlink(os.path.dirname(arguments.bin), os.path.join(folder, "build/release"))
         script = "set -e\n" + "\n".join(commands_of("Five minutes in a shell")) + "\n"
-        done = subprocess.run(["/bin/sh", "-c", script], cwd=folder, capture_output=True, text=True, timeout=600,
+        done = subprocess.run(["/bin/sh", "-c", script], cwd=folder, capture_output=True, text=True, timeout=1800,
                               env=os.environ | {"PATH": "/usr/bin:/bin"})
     problems = problems_of(done)
     print("\n".join(problems) or "the README's walk works")

@@ -88,11 +88,12 @@ class Matrix {
     fmt::print("instruction sets:{}; threads: 1 2 3\n", sets);
     if (!options_.vectors.empty() && !enumerate()) return 1;
     if (!options_.accept) walk();
-    fmt::print("{} cases, {} configurations, {} steps in parts, {} wrong\n", cases_, configurations_.size(),
-               cut_, wrong_);
+    fmt::print("{} cases, {} configurations, {} steps in parts, {} on ranks, {} wrong\n", cases_,
+               configurations_.size(), counts_.in_turn, counts_.on_ranks, wrong_);
     fmt::print("cases: {} run, 0 skipped\n", cases_);
-    const bool some_cut = cut_ > 0 || !options_.device.empty() || !options_.only.empty();
-    if (!some_cut) fmt::print("WRONG no step was made in parts\n");
+    const bool some_cut =
+        (counts_.in_turn > 0 && counts_.on_ranks > 0) || !options_.device.empty() || !options_.only.empty();
+    if (!some_cut) fmt::print("WRONG no step was made in parts, or none on ranks\n");
     return wrong_ == 0 && some_cut ? 0 : 1;
   }
 
@@ -131,7 +132,7 @@ class Matrix {
   void check(const Case& c, std::uint64_t seed, const Reference& reference) {
     ++cases_;
     for (const Configuration& configuration : configurations_) {
-      const std::string text = differences(c, seed, reference, configuration, cut_);
+      const std::string text = differences(c, seed, reference, configuration, counts_);
       if (!text.empty()) return complain(text);
     }
   }
@@ -217,7 +218,8 @@ class Matrix {
 
   const Options& options_;
   const std::vector<Configuration> configurations_;
-  std::int64_t cases_ = 0, wrong_ = 0, cut_ = 0;
+  std::int64_t cases_ = 0, wrong_ = 0;
+  Counts counts_;
 };
 
 int print_case(const std::string& name) {

@@ -3,12 +3,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cmath>
+#include <functional>
 #include <set>
+#include <thread>
+#include <tuple>
+#include <utility>
 
 #include "counted.h"
 #include "device_module.h"
+#include "dgx/exchange/exchange.h"
 #include "dgx/exec/device_executor.h"
 #include "dgx/exec/executor.h"
 #include "dgx/exec/parts_executor.h"
@@ -83,6 +89,30 @@ std::string compare(const State& state, const std::string& entry, const Tensor& 
   return difference.empty() ? "" : "entry " + entry + ": " + difference;
 }
 
+/// Takes a step on ranks that are threads. `take` says whether the rank could begin, and what is wrong. Sets
+/// `all` if all could.
+std::string on_ranks(int count, bool& all,
+                     const std::function<std::pair<bool, std::string>(exchange::Exchange&)>& take) {
+  const auto ranks = exchange::make_local(count);
+  std::vector<std::string> texts(ranks.size());
+  std::atomic<int> made = 0;
+  std::vector<std::thread> threads;
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    threads.emplace_back([&, r] {
+      bool could = false;
+      std::tie(could, texts[r]) = take(*ranks[r]);
+      made += could ? 1 : 0;
+      if (!could || !texts[r].empty()) ranks[r]->give_up(1);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  all = made == count;
+  for (const std::string& text : texts) {
+    if (!text.empty()) return text;
+  }
+  return made == 0 || all ? "" : "some ranks cut the step, others do not";
+}
+
 /// Runs a case in one configuration.
 class Run {
  public:
@@ -114,8 +144,7 @@ class Run {
     return {};
   }
 
-  /// Steps that were made in parts.
-  [[nodiscard]] std::int64_t cut() const { return cut_; }
+  [[nodiscard]] const Counts& counts() const { return counts_; }
 
  private:
   [[nodiscard]] bool may_replace_input() const {
@@ -216,7 +245,8 @@ class Run {
     return difference.empty() ? "" : "value by value: " + difference;
   }
 
-  /// The step in as many parts as there are threads, and one more: empty also if the program is not cut.
+  /// The step in as many parts as there are threads, and one more, one after another and on ranks: empty also
+  /// if the program is not cut.
   std::string parts(const Form& form) {
     constexpr std::uint64_t kSeed = 1;
     const auto program = program_of(case_, form);
@@ -235,12 +265,26 @@ class Run {
     }
     const std::int64_t count = std::min<std::int64_t>(form.samples, threads_ + 1);
     const auto executor = exec::PartsExecutor::create(*program, inputs, threads_, count);
+    if (auto text = step_of(executor, form); !text.empty()) return fmt::format("{} in turn: {}", count, text);
+    if (executor.ok()) ++counts_.in_turn;
+    if (threads_ != 2) return {};
+    bool all = false;
+    const std::string text = on_ranks(static_cast<int>(count), all, [&](exchange::Exchange& ranks) {
+      const int threads = ranks.rank() == 0 ? threads_ : 1;
+      const auto made = exec::PartsExecutor::create_on(ranks, *program, inputs, threads);
+      return std::pair(made.ok(), step_of(made, form));
+    });
+    if (all) ++counts_.on_ranks;
+    return text.empty() ? "" : fmt::format("{} ranks: {}", count, text);
+  }
+
+  /// A step from the form's state: empty also if the program is not cut.
+  std::string step_of(const Result<std::unique_ptr<exec::PartsExecutor>>& executor, const Form& form) const {
     if (!executor.ok()) return executor.error().code == ErrorCode::kUsage ? "" : executor.error().message;
-    ++cut_;
     if (const Status status = (*executor)->load(state(form)); !status.ok()) return status.error().message;
     const Status stepped = (*executor)->step();
     const std::string text = check_step(stepped, (*executor)->state().value(), form);
-    return text.empty() ? "" : fmt::format("{}: {}\n{}", count, text, (*executor)->explain());
+    return text.empty() ? "" : fmt::format("{}\n{}", text, (*executor)->explain());
   }
 
   /// Row n of `tensor` as row rows[n].
@@ -258,7 +302,7 @@ class Run {
   const int threads_;
   const std::string& device_;
   const std::optional<std::size_t> not_finite_;
-  std::int64_t cut_ = 0;
+  Counts counts_;
 };
 
 }  // namespace
@@ -303,12 +347,13 @@ std::vector<Configuration> all_configurations() {
 }
 
 std::string differences(const Case& c, std::uint64_t seed, const Reference& reference,
-                        const Configuration& configuration, std::int64_t& cut) {
+                        const Configuration& configuration, Counts& counts) {
   if (const Status status = cpu::force_instruction_set(configuration.set); !status.ok())
     return status.error().message;
   Run run(c, reference, configuration);
   const std::string found = run.all();
-  cut += run.cut();
+  counts.in_turn += run.counts().in_turn;
+  counts.on_ranks += run.counts().on_ranks;
   if (found.empty()) return {};
   std::string text = fmt::format("{}: seed {}, {}, {} threads: {}\n", c.name, seed,
                                  name_of(configuration.set), configuration.threads, found);

@@ -32,11 +32,14 @@ struct Configuration {
 /// Runs the case fused as an evaluation; fused as a training step whose state gets the last value (in
 /// addition to the inputs, and in place of input 0 if possible); value by value; and, for each first extent
 /// of its inputs, as a step whose batch are the inputs of that extent, in parts, as far as such a step is
-/// cut. Returns the difference: case, seed, configuration, way, value, element and bits; empty if there is
-/// none. A last value that is not finite must stop the steps, naming the right entry and element. Adds to
-/// `cut` the steps that were made in parts.
+/// cut, and of those with two threads on ranks. Returns the difference: case, seed, configuration, way,
+/// value, element and bits; empty if there is none. A last value that is not finite must stop the steps,
+/// naming the right entry and element. Adds to `counts` the steps that were made in parts, and on ranks.
+struct Counts {
+  std::int64_t in_turn = 0, on_ranks = 0;
+};
 [[nodiscard]] std::string differences(const Case& c, std::uint64_t seed, const Reference& reference,
-                                      const Configuration& configuration, std::int64_t& cut);
+                                      const Configuration& configuration, Counts& counts);
 
 /// Approximate number of scalar operations of the whole case.
 [[nodiscard]] std::int64_t work_of(const program::Program& program);
