@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <vector>
 
@@ -16,6 +17,7 @@ using Order = LeadingExecutor::Order;
 /// A rank's report of a step.
 struct Report {
   std::uint8_t is_finite, asked_to_stop;
+  double seconds;  ///< without what it waited
 };
 
 std::span<std::uint8_t> bytes_of(Order& item) {
@@ -69,20 +71,23 @@ Result<std::vector<RankWork>> work_of_all(Exchange& ranks, const PartsExecutor& 
 struct Taken {
   Status status;  ///< kMalformed if it is not finite, on all ranks
   double seconds = 0;
-  bool asked = false;  ///< a rank was asked to stop
+  bool asked = false;              ///< a rank was asked to stop
+  std::vector<double> of_ranks{};  ///< seconds of each, without what it waited
 };
 
 /// Takes a step, and hears how it went elsewhere.
 Status step_together(Exchange& ranks, PartsExecutor& executor, bool asked_here, Taken& taken) {
   const auto begin = std::chrono::steady_clock::now();
+  const double waited = executor.waited_seconds();
   taken.status = executor.step();
   taken.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   const bool is_finite = taken.status.ok();
   if (!is_finite && taken.status.error().code != ErrorCode::kMalformed) return taken.status;
-  const Report own{is_finite, asked_here};
+  const Report own{is_finite, asked_here, taken.seconds - (executor.waited_seconds() - waited)};
   DGX_TRY(const auto reports, gathered(ranks, std::span(&own, 1)));
   for (std::size_t r = 0; r < reports.size(); ++r) {
     taken.asked = taken.asked || reports[r].asked_to_stop != 0;
+    taken.of_ranks.push_back(reports[r].seconds);
     if (reports[r].is_finite == own.is_finite) continue;
     return internal_error(fmt::format("{}: the step after step {} is finite there or here, but not both",
                                       name_of(ranks, r), executor.position()),
@@ -108,9 +113,11 @@ Status compare(Exchange& ranks, const PartsExecutor& executor) {
 
 }  // namespace
 
-LeadingExecutor::LeadingExecutor(Exchange& ranks, std::unique_ptr<PartsExecutor> executor,
-                                 std::function<void()> asked)
-    : ranks_(ranks), executor_(std::move(executor)), asked_(std::move(asked)) {}
+LeadingExecutor::LeadingExecutor(Exchange& ranks, std::unique_ptr<PartsExecutor> executor, Listener listener)
+    : ranks_(ranks),
+      executor_(std::move(executor)),
+      listener_(std::move(listener)),
+      slow_steps_(static_cast<std::size_t>(ranks.ranks())) {}
 
 LeadingExecutor::~LeadingExecutor() {
   if (standing_ == Standing::kLeads) (void)finish();
@@ -141,8 +148,24 @@ Status LeadingExecutor::step() {
   Taken taken;
   DGX_CHECK(together(Order::kStep, [&] { return step_together(ranks_, *executor_, false, taken); }));
   seconds_ += taken.seconds;
-  if (taken.asked && asked_) asked_();
+  note_times(taken.of_ranks);
+  if (taken.asked && listener_.asked) listener_.asked();
   return taken.status;
+}
+
+void LeadingExecutor::note_times(std::span<const double> seconds) {
+  std::vector<double> sorted(seconds.begin(), seconds.end());
+  const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>((sorted.size() - 1) / 2);
+  std::ranges::nth_element(sorted, middle);
+  for (std::size_t r = 0; r < seconds.size(); ++r) {
+    if (slow_steps_[r] < 0) continue;
+    slow_steps_[r] = seconds[r] > kSlowFactor * *middle ? slow_steps_[r] + 1 : 0;
+    if (slow_steps_[r] < kSlowSteps) continue;
+    slow_steps_[r] = -1;
+    if (listener_.slow)
+      listener_.slow(fmt::format("{}: takes {:.1f} times as long as most for its parts, and all wait for it",
+                                 name_of(ranks_, r), seconds[r] / *middle));
+  }
 }
 
 Status LeadingExecutor::trace_alone(const std::function<Status(PartsExecutor&)>& take_step) {

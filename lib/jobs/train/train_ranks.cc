@@ -80,7 +80,10 @@ Result<TrainResult> lead(Exchange& ranks, std::unique_ptr<exec::PartsExecutor> e
                          const TrainingSetup& setup, const TrainOptions& options, const JobContext& context,
                          bool& is_broken) {
   StopFlag stop(&context.stop);
-  exec::LeadingExecutor leading(ranks, std::move(executor), [&stop] { stop.request(); });
+  exec::LeadingExecutor leading(
+      ranks, std::move(executor),
+      {.asked = [&stop] { stop.request(); },
+       .slow = [&context](const std::string& words) { context.progress.warning(words); }});
   JobContext with_stop{context.threads, context.clobber,  context.trust, context.progress, stop,
                        context.save,    context.lock_wait};
   Result<TrainResult> result = train_with(setup, leading, options, with_stop);

@@ -5,8 +5,8 @@
 
 #include "dgx/exchange/exchange.h"
 #include "dgx/exec/leading_executor.h"
+#include "exchanges.h"
 #include "instruction_sets.h"
-#include "lying_exchange.h"
 #include "stored_steps.h"
 
 namespace dgx::exec {
@@ -15,6 +15,7 @@ namespace {
 using kernels::ValueIndex;
 using test::LyingExchange;
 using test::require_same;
+using test::SlowExchange;
 using test::states_of;
 using test::Stored;
 
@@ -108,7 +109,7 @@ TEST_CASE("the executor of rank 0 does with the others what one process does") {
   int asked = 0;
   {
     auto own = PartsExecutor::create_on(*exchanges[0], stored.program, stored.inputs(), 1).value();
-    LeadingExecutor leading(*exchanges[0], std::move(own), [&] { ++asked; });
+    LeadingExecutor leading(*exchanges[0], std::move(own), {.asked = [&] { ++asked; }});
     require_same(states_of(leading, stored.state, 2), states_of(*whole, stored.state, 2));
     const Fault fault{ValueIndex(40), 0, 20};
     REQUIRE(whole->trace(fault, {}).ok());
@@ -192,6 +193,32 @@ TEST_CASE("a rank that is lost ends the step of the others with an error") {
   exchanges[2]->give_up(1);
   for (std::thread& thread : others) thread.join();
   for (const Status& status : found) CHECK(status.error().code == ErrorCode::kInternal);
+}
+
+TEST_CASE("a rank that is slow for long is named once") {
+  const Stored stored("placement/regression");
+  const auto exchanges = exchange::make_local(3);
+  const auto milliseconds = [](int count) { return std::chrono::milliseconds(count); };
+  SlowExchange first(*exchanges[0], milliseconds(2)), slow(*exchanges[1], milliseconds(10)),
+      last(*exchanges[2], milliseconds(2));
+  const StopFlag never;
+  Follower sleeper(slow, stored, never), other(last, stored, never);
+  std::vector<std::string> named;
+  {
+    auto own = PartsExecutor::create_on(first, stored.program, stored.inputs(), 1).value();
+    const auto name = [&](const std::string& words) { named.push_back(words); };
+    LeadingExecutor leading(first, std::move(own), {.slow = name});
+    REQUIRE(leading.load(stored.state).ok());
+    for (int s = 0; s < LeadingExecutor::kSlowSteps - 1; ++s) REQUIRE(leading.step().ok());
+    CHECK(named.empty());
+    for (int s = 0; s < 2 * LeadingExecutor::kSlowSteps; ++s) REQUIRE(leading.step().ok());
+  }
+  for (Follower* follower : {&sleeper, &other}) {
+    follower->join();
+    CHECK(follower->status.ok());
+  }
+  REQUIRE(named.size() == 1);
+  CHECK_THAT(named.front(), Catch::StartsWith("rank 1 ("));
 }
 
 TEST_CASE("ranks refuse more of them than there are samples") {

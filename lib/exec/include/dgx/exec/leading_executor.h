@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "dgx/core/stop.h"
@@ -32,10 +34,18 @@ class LeadingExecutor final : public StepExecutor {
   /// An order of rank 0 to the others.
   enum class Order : std::uint8_t { kEnd, kLoad, kStep, kCompare };
 
-  /// `executor` was made by PartsExecutor::create_on() with `ranks`, which must outlive this. `asked` is
-  /// called after a step during which another rank was asked to stop.
-  LeadingExecutor(exchange::Exchange& ranks, std::unique_ptr<PartsExecutor> executor,
-                  std::function<void()> asked);
+  /// Calls after a step, each of which may be empty.
+  struct Listener {
+    std::function<void()> asked = {};  ///< another rank was asked to stop
+    /// A rank has taken kSlowFactor times as long as most for kSlowSteps steps, without what it waited; in
+    /// words, with its machine. Once a rank.
+    std::function<void(const std::string& words)> slow = {};
+  };
+  static constexpr double kSlowFactor = 1.5;
+  static constexpr int kSlowSteps = 16;
+
+  /// `executor` was made by PartsExecutor::create_on() with `ranks`, which must outlive this.
+  LeadingExecutor(exchange::Exchange& ranks, std::unique_ptr<PartsExecutor> executor, Listener listener);
   /// finish(), if that was not called.
   ~LeadingExecutor() override;
 
@@ -67,11 +77,13 @@ class LeadingExecutor final : public StepExecutor {
 
  private:
   [[nodiscard]] Status together(Order order, const std::function<Status()>& part);
+  void note_times(std::span<const double> seconds);
   [[nodiscard]] Status trace_alone(const std::function<Status(PartsExecutor&)>& take_step);
 
   exchange::Exchange& ranks_;
   std::unique_ptr<PartsExecutor> executor_;
-  std::function<void()> asked_;
+  Listener listener_;
+  std::vector<int> slow_steps_;  // of each rank, one after another; -1: it has been named
   enum class Standing : std::uint8_t { kLeads, kBroken, kEnded };
   Standing standing_ = Standing::kLeads;
   double seconds_ = 0;
