@@ -68,8 +68,15 @@ def digests(bench, cases):
 
 def ranks_of(parent):
     """The processes of dgx-train below mpirun."""
-    found = subprocess.run(["pgrep", "-P", str(parent), "-f", "dgx-train"], capture_output=True, text=True).stdout
-    return [int(word) for word in found.split()]
+    found = []
+    for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        try:
+            name, rest = stat.read_text().split(" (", 1)[1].rsplit(") ", 1)
+        except OSError:  # it has just ended
+            continue
+        if name.startswith("dgx-") and int(rest.split()[1]) == parent:
+            found.append(int(stat.parent.name))
+    return found
 
 
 def kills(bench, count, seed):
