@@ -360,8 +360,9 @@ def verifier_interrupted(verify, output, number):
         process.send_signal(number)
         process.send_signal(signal.SIGCONT)
         error = process.communicate(timeout=200)[1]
-        if process.returncode != DONE:
+        if process.returncode != DONE and not (number == signal.SIGKILL and os.path.exists(output)):
             break
+        [json.loads(line) for line in read(output).splitlines()]  # whole, also if it was killed when it had only to exit
         os.remove(output)
         if os.path.exists("verdict.rows.jsonl"):
             os.remove("verdict.rows.jsonl")
