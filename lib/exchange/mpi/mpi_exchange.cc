@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <numeric>
@@ -26,6 +27,11 @@ Status check(int error, const char* call) {
   if (error == MPI_SUCCESS) return {};
   return internal_error(std::string(call) + ": " + text_of(error));
 }
+
+// A rank that waits asks MPI again and again for so long, as most messages of a step take; then it naps
+// between two questions: rank 0 may be waiting for a lock, or measuring the model.
+constexpr std::chrono::milliseconds kSpinning(100);
+constexpr std::chrono::microseconds kNap(200);
 
 std::int64_t total(std::span<const std::int64_t> sizes) {
   return std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});
@@ -195,10 +201,16 @@ Status MpiExchange::wait(Request request) {
   const auto place = operations_.find(request.number);
   assert(place != operations_.end());
   const Operation& operation = place->second;
+  const auto begin = std::chrono::steady_clock::now();
   while (!has_ended(operation) && operation.error == MPI_SUCCESS && error_ == MPI_SUCCESS) {
     progress();
+    if (has_ended(operation)) break;
     // Ranks may share processors, and the others' work is what this one waits for.
-    if (!has_ended(operation)) std::this_thread::yield();
+    if (std::chrono::steady_clock::now() - begin < kSpinning) {
+      std::this_thread::yield();
+    } else {
+      std::this_thread::sleep_for(kNap);
+    }
   }
   Status status = outcome_of(operation);
   // One that has not ended keeps its slots: MPI still has them.
