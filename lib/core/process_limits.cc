@@ -129,17 +129,17 @@ int cpu_limit() {
   return limit;
 }
 
-std::int64_t memory_limit() {
+std::int64_t memory_limit(int processes) {
   const std::int64_t pages = ::sysconf(_SC_PHYS_PAGES);
   const std::int64_t page = ::sysconf(_SC_PAGESIZE);
-  std::int64_t limit = pages > 0 && page > 0 ? pages * page : kNone;
-  rlimit space{};
-  if (::getrlimit(RLIMIT_AS, &space) == 0 && space.rlim_cur < static_cast<rlim_t>(kNone))
-    limit = std::min(limit, static_cast<std::int64_t>(space.rlim_cur));
+  const std::int64_t machine = pages > 0 && page > 0 ? pages * page : kNone;
+  rlimit limit{};
+  const bool is_limited = ::getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur < static_cast<rlim_t>(kNone);
+  const std::int64_t space = is_limited ? static_cast<std::int64_t>(limit.rlim_cur) : kNone;
   const std::int64_t groups = limit_of_groups(
       "memory", [](const std::string& folder) { return limit_in(folder + "/memory.max"); },
       [](const std::string& folder) { return limit_in(folder + "/memory.limit_in_bytes"); });
-  return std::min({limit, groups, limit_of_slurm()});
+  return std::min(space, std::min({machine, groups, limit_of_slurm()}) / processes);
 }
 
 }  // namespace dgx

@@ -11,7 +11,7 @@
 namespace dgx::exec {
 
 Status check_memory(std::int64_t planned_bytes, int processes) {
-  const std::int64_t limit = memory_limit() / processes;
+  const std::int64_t limit = memory_limit(processes);
   if (planned_bytes <= limit) return {};
   return usage_error("a step needs " + std::to_string(planned_bytes) +
                          " bytes of memory, this process may have " + std::to_string(limit),

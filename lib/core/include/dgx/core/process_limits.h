@@ -10,9 +10,9 @@ namespace dgx {
 /// At least 1. Looked up once.
 [[nodiscard]] int cpu_limit();
 
-/// Bytes that this process may use: the machine's memory, or less if its control groups, its address space
-/// limit, or Slurm's variables of its job (SLURM_MEM_PER_NODE; SLURM_MEM_PER_CPU and SLURM_CPUS_ON_NODE) say
-/// so.
-[[nodiscard]] std::int64_t memory_limit();
+/// Bytes that this process may use: the machine's memory, or less if its control groups or Slurm's variables
+/// of its job (SLURM_MEM_PER_NODE; SLURM_MEM_PER_CPU and SLURM_CPUS_ON_NODE) say so, of which `processes`
+/// alike have equal shares; and no more than its address space limit.
+[[nodiscard]] std::int64_t memory_limit(int processes = 1);
 
 }  // namespace dgx
