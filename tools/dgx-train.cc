@@ -193,11 +193,11 @@ struct Train {
 
   Result<cli::Verdict> run(cli::Out& out) const {
     DGX_CHECK(plan.check(out));
+    if (!options.mpi) DGX_CHECK(jobs::check_launched_alone());
     if (profile && !plan.given())
       return usage_error("--profile belongs to native tasks, which are not in this version");
     if (evaluate) return run_evaluate(out);
     if (plan.given()) return run_plan(out);
-    if (!options.mpi) DGX_CHECK(jobs::check_launched_alone());
     jobs::TrainOptions all = options;
     DGX_TRY(all.device, jobs::device_from_name(device));
     if (all.mpi && all.device != jobs::ComputeDevice::kCpu)

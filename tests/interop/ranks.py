@@ -153,12 +153,26 @@ def refusals(bench):
         bench.check(done.returncode == code and expected in done.stderr, f"{other}: exit {done.returncode}: {done.stderr}")
         bench.check(not os.path.exists(bench.path("never")), f"{other}: a refused call left a run")
     # Without mpirun's help, and without MPI.
-    for words, more, code, expected in (([MPIRUN, "--oversubscribe", "-n", "2"], [], 2, "add --mpi"), ([], ["--mpi", "--device", "cuda"], 2, "--mpi is for the CPU"),
+    alone = "started as one of 3 processes, of which MPI knows this one alone"
+    for words, more, code, expected in ((["env", "PMI_SIZE=3", "PMI_RANK=0"], ["--mpi"], 2, alone), (["env", "SLURM_STEP_NUM_TASKS=3"], ["--mpi"], 2, alone), ([MPIRUN, "--oversubscribe", "-n", "2"], [], 2, "add --mpi"), ([], ["--mpi", "--device", "cuda"], 2, "--mpi is for the CPU"),
                                         ([], ["--mpi", "--parts", "2"], 2, "--parts"), (["env", "DGX_MPI_MODULE=/nonexistent"], ["--mpi"], 70, "--mpi: cannot open its module")):
         done = subprocess.run([*words, program, "convolutions.json", *data, "-o", "never", *more], cwd=bench.folder, capture_output=True, text=True,
                               env=os.environ | ENVIRONMENT, timeout=100)
         bench.check(done.returncode == code and expected in done.stderr, f"{words} {more}: exit {done.returncode}: {done.stderr}")
         bench.check(not os.path.exists(bench.path("never")), f"{words} {more}: a refused call left a run")
+
+
+def no_memory(bench):
+    """A rank that gets no memory, where the others wait for it, says so and ends all."""
+    bench.run("dgx-submit", "--data", "images.h5", "--model", "mlp:64-3000-3000-5", "--loss", "cross-entropy", "--optimizer", "sgd:lr=0.1", "--batch", "8", "--steps", "4", "--seed", "1",
+              "--key", "submitter.pem", "-o", "big.json")
+    words = [os.path.join(bench.bin, "dgx-train"), "big.json", "--data", "images.h5", "-o", "big", "--mpi", "--threads", "1", "-q"]
+    for limit in (250_000, 300_000, 340_000, 360_000):
+        limited = ["sh", "-c", f'ulimit -v {limit}; exec "$@"', "sh", *words]
+        for first, second in ((words, limited), (limited, words)):
+            done = subprocess.run([MPIRUN, "--oversubscribe", "-n", "1", *first, ":", "-n", "1", *second], cwd=bench.folder, capture_output=True, text=True, env=os.environ | ENVIRONMENT,
+                                  timeout=100)
+            bench.check(done.returncode == 0 or "memory" in done.stderr, f"ulimit -v {limit}: exit {done.returncode}: {done.stderr}")
 
 
 def main():
@@ -176,6 +190,7 @@ def main():
         digests(bench, cases)
         drill(bench)
         refusals(bench)
+        no_memory(bench)
         kills(bench, options.kills, options.seed)
 
 

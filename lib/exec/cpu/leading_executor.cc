@@ -38,9 +38,13 @@ Result<Order> take_order(Exchange& ranks) {
   return internal_error("rank 0 gave an order that there is not");
 }
 
-/// Gives all ranks rank 0's numbers of a state whose names, types and shapes they know.
-Status share_state(Exchange& ranks, State& state) {
-  for (Entry& entry : state) DGX_CHECK(ranks.wait(ranks.broadcast(0, entry.tensor.bytes())));
+/// Gives all ranks rank 0's numbers of a state whose names, types and shapes they know. Rank 0's own are only
+/// read.
+Status share_state(Exchange& ranks, const State& state) {
+  for (const Entry& entry : state) {
+    const ByteView bytes = entry.tensor.bytes();
+    DGX_CHECK(ranks.wait(ranks.broadcast(0, {const_cast<std::uint8_t*>(bytes.data()), bytes.size()})));
+  }
   return {};
 }
 
@@ -73,6 +77,7 @@ struct Taken {
   double seconds = 0;
   bool asked = false;              ///< a rank was asked to stop
   std::vector<double> of_ranks{};  ///< seconds of each, without what it waited
+  Status finding{};                ///< of all ranks alike: one of them has failed
 };
 
 /// Takes a step, and hears how it went elsewhere.
@@ -85,30 +90,42 @@ Status step_together(Exchange& ranks, PartsExecutor& executor, bool asked_here, 
   if (!is_finite && taken.status.error().code != ErrorCode::kMalformed) return taken.status;
   const Report own{is_finite, asked_here, taken.seconds - (executor.waited_seconds() - waited)};
   DGX_TRY(const auto reports, gathered(ranks, std::span(&own, 1)));
+  const auto finite =
+      std::ranges::count_if(reports, [](const Report& report) { return report.is_finite != 0; });
+  const bool most_are = 2 * finite >= std::ssize(reports);
   for (std::size_t r = 0; r < reports.size(); ++r) {
     taken.asked = taken.asked || reports[r].asked_to_stop != 0;
     taken.of_ranks.push_back(reports[r].seconds);
-    if (reports[r].is_finite == own.is_finite) continue;
-    return internal_error(fmt::format("{}: the step after step {} is finite there or here, but not both",
-                                      name_of(ranks, r), executor.position()),
-                          "a memory or a processor has failed");
+    if ((reports[r].is_finite != 0) == most_are || !taken.finding.ok()) continue;
+    taken.finding = internal_error(
+        fmt::format("{}: the step after step {} is {} there, unlike on most ranks", name_of(ranks, r),
+                    executor.position(), most_are ? "not finite" : "finite"),
+        "its memory or processor may have failed");
   }
   return {};
 }
 
-/// Compares all copies of the state.
-Status compare(Exchange& ranks, const PartsExecutor& executor) {
-  DGX_TRY(const merkle::StateDigests own, executor.digests(1));
+/// Compares all copies of the state. Returns what all ranks find alike: an error that names the first that
+/// differs from rank 0.
+Result<Status> compare(Exchange& ranks, const PartsExecutor& executor) {
+  DGX_TRY(const merkle::StateDigests own, executor.digests(executor.threads()));
   DGX_TRY(const auto all, gathered(ranks, std::span<const Digest>(own.tensors)));
   for (std::size_t n = 0; n < all.size(); ++n) {
     const std::size_t entry = n % own.tensors.size(), rank = n / own.tensors.size();
     if (all[n] == all[entry]) continue;
     DGX_TRY(const State state, executor.state());
-    return internal_error(fmt::format("{}: holds another state after step {} than rank 0, first in {}",
-                                      name_of(ranks, rank), executor.position(), state[entry].name),
-                          "its memory or processor may have failed");
+    return Status(internal_error(fmt::format("{}: holds another state after step {} than rank 0, first in {}",
+                                             name_of(ranks, rank), executor.position(), state[entry].name),
+                                 "its memory or processor may have failed"));
   }
-  return {};
+  return Status();
+}
+
+double median_of(std::span<const double> numbers) {
+  std::vector<double> sorted(numbers.begin(), numbers.end());
+  const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>((sorted.size() - 1) / 2);
+  std::ranges::nth_element(sorted, middle);
+  return *middle;
 }
 
 }  // namespace
@@ -140,13 +157,15 @@ Status LeadingExecutor::together(Order order, const std::function<Status()>& par
 
 Status LeadingExecutor::load(const State& state) {
   DGX_CHECK(executor_->load(state));
-  State copy = state;
-  return together(Order::kLoad, [&] { return share_state(ranks_, copy); });
+  return together(Order::kLoad, [&] { return share_state(ranks_, state); });
 }
 
 Status LeadingExecutor::step() {
   Taken taken;
-  DGX_CHECK(together(Order::kStep, [&] { return step_together(ranks_, *executor_, false, taken); }));
+  DGX_CHECK(together(Order::kStep, [&]() -> Status {
+    DGX_CHECK(step_together(ranks_, *executor_, false, taken));
+    return taken.finding;
+  }));
   seconds_ += taken.seconds;
   note_times(taken.of_ranks);
   if (taken.asked && listener_.asked) listener_.asked();
@@ -154,17 +173,21 @@ Status LeadingExecutor::step() {
 }
 
 void LeadingExecutor::note_times(std::span<const double> seconds) {
-  std::vector<double> sorted(seconds.begin(), seconds.end());
-  const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>((sorted.size() - 1) / 2);
-  std::ranges::nth_element(sorted, middle);
+  const std::vector<std::int64_t> samples = executor_->samples_of_parts();
+  std::vector<double> of_sample;
+  for (std::size_t r = 0; r < seconds.size(); ++r)
+    of_sample.push_back(seconds[r] / static_cast<double>(samples[r]));
+  const double most = median_of(seconds), most_of_sample = median_of(of_sample);
   for (std::size_t r = 0; r < seconds.size(); ++r) {
     if (slow_steps_[r] < 0) continue;
-    slow_steps_[r] = seconds[r] > kSlowFactor * *middle ? slow_steps_[r] + 1 : 0;
+    // A larger part takes longer, and a smaller one has the same tail.
+    const bool is_slow = seconds[r] > kSlowFactor * most && of_sample[r] > kSlowFactor * most_of_sample;
+    slow_steps_[r] = is_slow ? slow_steps_[r] + 1 : 0;
     if (slow_steps_[r] < kSlowSteps) continue;
     slow_steps_[r] = -1;
     if (listener_.slow)
-      listener_.slow(fmt::format("{}: takes {:.1f} times as long as most for its parts, and all wait for it",
-                                 name_of(ranks_, r), seconds[r] / *middle));
+      listener_.slow(fmt::format("{}: takes {:.1f} times as long as most for a step, and all wait for it",
+                                 name_of(ranks_, r), seconds[r] / most));
   }
 }
 
@@ -183,7 +206,10 @@ Status LeadingExecutor::trace(const Fault& fault, const program::ValueVisitor& v
 }
 
 Result<PendingState> LeadingExecutor::snapshot(const LeaveOut& leave_out) {
-  DGX_CHECK(together(Order::kCompare, [&] { return compare(ranks_, *executor_); }));
+  DGX_CHECK(together(Order::kCompare, [&]() -> Status {
+    DGX_TRY(const Status found, compare(ranks_, *executor_));
+    return found;
+  }));
   return executor_->snapshot(leave_out);
 }
 
@@ -196,10 +222,14 @@ Status follow(Exchange& ranks, PartsExecutor& executor, const StopFlag& stop) {
       return work.ok() ? Status() : Status(work.error());
     }
     if (order == Order::kLoad) DGX_CHECK(take_state(ranks, executor));
-    if (order == Order::kCompare) DGX_CHECK(compare(ranks, executor));
+    if (order == Order::kCompare) {
+      DGX_TRY(const Status found, compare(ranks, executor));
+      if (!found.ok()) return {};  // rank 0 says so
+    }
     if (order != Order::kStep) continue;
     Taken taken;
     DGX_CHECK(step_together(ranks, executor, stop.requested(), taken));
+    if (!taken.finding.ok()) return {};
     seconds += taken.seconds;
   }
 }

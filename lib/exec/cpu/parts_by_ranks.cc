@@ -96,6 +96,8 @@ std::vector<Body*> PartsExecutor::ByRanks::bodies_of_step() {
 
 std::int64_t PartsExecutor::ByRanks::own_bytes() const {
   std::int64_t bytes = 0;
+  for (const ValueIndex v : program::state_inputs(*program))
+    bytes += bytes_of(at(v));  // a state that is loaded
   for (const ValueIndex line : kept_) bytes += bytes_of(local_piece_.program.values[line]);
   return bytes;
 }

@@ -153,6 +153,12 @@ Result<PendingState> PartsExecutor::snapshot(const LeaveOut& leave_out) {
 }
 float PartsExecutor::loss() const { return impl_->tail->loss(); }
 std::span<const float> PartsExecutor::watched() const { return impl_->tail->watched; }
+std::vector<std::int64_t> PartsExecutor::samples_of_parts() const {
+  std::vector<std::int64_t> out;
+  for (const Part& part : impl_->parts) out.push_back(part.slices.end - part.slices.begin);
+  return out;
+}
+int PartsExecutor::threads() const { return impl_->threads; }
 double PartsExecutor::waited_seconds() const { return impl_->waited_seconds; }
 std::int64_t PartsExecutor::planned_bytes() const { return impl_->planned_bytes(); }
 

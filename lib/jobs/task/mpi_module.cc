@@ -52,6 +52,16 @@ int launched_ranks() {
   return std::getenv("PMIX_RANK") != nullptr ? std::max(ranks, number_in("SLURM_STEP_NUM_TASKS")) : ranks;
 }
 
+Status check_launched_with(int ranks) {
+  const bool by_mpirun = std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr;
+  const int launched =
+      by_mpirun ? launched_ranks() : std::max(launched_ranks(), number_in("SLURM_STEP_NUM_TASKS"));
+  if (ranks > 1 || launched == 1) return {};
+  return usage_error("--mpi: started as one of " + std::to_string(launched) +
+                         " processes, of which MPI knows this one alone",
+                     "use the mpirun of the MPI that dgx was built with, or srun --mpi=pmix");
+}
+
 Status check_launched_alone() {
   const int ranks = launched_ranks();
   if (ranks == 1) return {};

@@ -254,7 +254,8 @@ Status end_diverged(Training& t) {
   DGX_CHECK(steps_to(t, end));
   if (t.executor.position() != end)
     return internal_error(t.result.divergence + ", but did not when it was first taken");
-  DGX_TRY(const State last, t.executor.state());
+  DGX_TRY(const exec::PendingState copy, t.executor.snapshot({}));
+  DGX_TRY(const State last, copy());
   DGX_TRY(const auto digests, bundle::digests_of(last, t.run.constants(), t.context.threads));
   DGX_CHECK(t.checkpointer.finish());
   DGX_CHECK(t.run.diverge(last, digests, t.losses));

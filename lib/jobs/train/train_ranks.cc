@@ -4,7 +4,10 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <exception>
 #include <memory>
+#include <new>
+#include <string>
 #include <utility>
 
 #include "dgx/core/version.h"
@@ -89,7 +92,9 @@ Result<TrainResult> lead(Exchange& ranks, std::unique_ptr<exec::PartsExecutor> e
   Result<TrainResult> result = train_with(setup, leading, options, with_stop);
   is_broken = leading.is_broken();
   if (!result.ok()) return result;
+  is_broken = true;
   DGX_TRY(result->ranks, leading.finish());
+  is_broken = false;
   return result;
 }
 
@@ -117,12 +122,30 @@ Result<TrainResult> train_on(Exchange& ranks, const TrainOptions& options, const
   return within(name_of(ranks, ranks.rank()), followed.error());
 }
 
+/// train_on(), of which an exception, as where no memory is left, is an error of this rank alone: it must not
+/// get as far as the exchange's end, where MPI waits for the others.
+Result<TrainResult> without_exceptions(Exchange& ranks, const TrainOptions& options,
+                                       const JobContext& context, bool& is_broken) {
+  const auto failed = [&](const std::string& why) -> Result<TrainResult> {
+    is_broken = true;
+    return within(name_of(ranks, ranks.rank()), internal_error(why));
+  };
+  try {
+    return train_on(ranks, options, context, is_broken);
+  } catch (const std::bad_alloc&) {
+    return failed("not enough memory");
+  } catch (const std::exception& error) {
+    return failed(error.what());
+  }
+}
+
 }  // namespace
 
 Result<TrainResult> train_on_ranks(const TrainOptions& options, const JobContext& context) {
   DGX_TRY(std::unique_ptr<Exchange> ranks, open_mpi());
+  DGX_CHECK(check_launched_with(ranks->ranks()));
   bool is_broken = false;
-  Result<TrainResult> result = train_on(*ranks, options, context, is_broken);
+  Result<TrainResult> result = without_exceptions(*ranks, options, context, is_broken);
   if (result.ok() || !is_broken) return result;
   // The others wait for messages: they end with this process, once it has said why.
   const auto give_up = [](int exit_code, void* exchange) {

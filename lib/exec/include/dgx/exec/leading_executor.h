@@ -89,9 +89,9 @@ class LeadingExecutor final : public StepExecutor {
   double seconds_ = 0;
 };
 
-/// Does what rank 0's LeadingExecutor says, until it ends. `stop`: raised when this rank is asked to stop,
-/// which it reports. Errors of the messages, and of a step that fails on this rank alone: the others then
-/// wait for it, until ranks.give_up().
+/// Does what rank 0's LeadingExecutor says, until it ends, or has an error that it tells for all. `stop`:
+/// raised when this rank is asked to stop, which it reports. Errors of the messages, and of a step that fails
+/// on this rank alone: the others then wait for it, until ranks.give_up().
 [[nodiscard]] Status follow(exchange::Exchange& ranks, PartsExecutor& executor, const StopFlag& stop);
 
 }  // namespace dgx::exec

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "dgx/exchange/exchange.h"
 #include "dgx/exec/executor.h"
@@ -43,6 +44,9 @@ class PartsExecutor final : public StepExecutor {
   [[nodiscard]] Status trace(const program::ValueVisitor& visit) override;
   [[nodiscard]] Status trace(const Fault& fault, const program::ValueVisitor& visit) override;
   [[nodiscard]] std::span<const float> watched() const override;
+  /// Samples of each part.
+  [[nodiscard]] std::vector<std::int64_t> samples_of_parts() const;
+  [[nodiscard]] int threads() const;
   /// Seconds that all steps so far have waited for messages; 0 without ranks.
   [[nodiscard]] double waited_seconds() const;
   /// Without the plans.

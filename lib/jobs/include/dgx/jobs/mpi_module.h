@@ -16,6 +16,10 @@ namespace dgx::jobs {
 /// programs of their own.
 [[nodiscard]] int launched_ranks();
 
+/// kUsage with a hint if this process is alone, as MPI says, but was started as one of several: by a launcher
+/// that belongs to another MPI, or by srun without --mpi. Each would train by itself.
+[[nodiscard]] Status check_launched_with(int ranks);
+
 /// For a program that was not told to be one of several ranks: kUsage with a hint if launched_ranks() is more
 /// than one, since each of them would then do all of the work, and write to the same files.
 [[nodiscard]] Status check_launched_alone();
