@@ -345,7 +345,7 @@ def proved():
             "scalar"]
 
 
-def verifier_interrupted(verify, output, number):
+def verifier_interrupted(verify, output, number, result=None, expected=None):
     """Exit code and error of a verifier that got the signal at work, when it had kept some of its segments, as it does once a second: it is held for as long.
     It may have been done before, and is made again."""
     for attempt in range(20):
@@ -362,7 +362,7 @@ def verifier_interrupted(verify, output, number):
         error = process.communicate(timeout=200)[1]
         if process.returncode != DONE and not (number == signal.SIGKILL and os.path.exists(output)):
             break
-        [json.loads(line) for line in read(output).splitlines()]  # whole, also if it was killed when it had only to exit
+        check(result is None or read(result) == expected, f"{output} of a verifier that the signal {number} found at its end is another")  # it had only to exit
         os.remove(output)
         if os.path.exists("verdict.rows.jsonl"):
             os.remove("verdict.rows.jsonl")
@@ -374,7 +374,7 @@ def check_resumes(verify, output, result):
     next to it."""
     expected = read("expected." + result.split(".", 1)[1])
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGKILL):
-        code, error = verifier_interrupted(verify, output, number)
+        code, error = verifier_interrupted(verify, output, number, result, expected)
         check(code == (-number if number == signal.SIGKILL else INTERRUPTED), f"{output} at signal {number}: exit {code}: {error}")
         check(number == signal.SIGKILL or "run the same command again" in error, f"{output} at signal {number}: does not say how to go on: {error}")
         check(not os.path.exists(output), f"{output} at signal {number}: is there in part")
