@@ -31,9 +31,9 @@ dgx-submit --data data.h5 --model gpt:layers=2,width=32,heads=2,context=32 --los
 say "two processes, of which one is killed"
 on 2 -o run -q 2>killed.log & pid=$!
 while kill -0 $pid 2>/dev/null && [ "$(cat run/log.csv 2>/dev/null | wc -l)" -lt 60 ]; do sleep 0.1; done
-victim=
+victim='' here=$(pwd -P)
 for process in /proc/[0-9]*; do
-  [ "$(readlink "$process/cwd")" = "$PWD" ] || continue  # others train, too
+  [ "$(readlink "$process/cwd")" = "$here" ] || continue  # others train, too
   case $(tr '\0' ' ' 2>/dev/null <"$process/cmdline") in dgx-train*" -o run "*) victim=${process#/proc/} ;; esac
 done
 [ -z "$victim" ] || kill -9 "$victim"  # a fast machine may be done

@@ -225,8 +225,8 @@ void MpiExchange::progress() {
   test_slots();
 }
 
-// Whoever the message is from and whatever its tag: one question for all receives. One that nobody has asked
-// for yet is kept.
+// Takes all messages that have come, from any rank and with any tag, by one probe each, and gives each to the
+// first receive that waits for it. A message that no receive waits for yet is kept for one that will.
 void MpiExchange::take_arrivals() {
   while (receives_ > 0 && error_ == MPI_SUCCESS) {
     Arrival arrival;
@@ -246,7 +246,8 @@ void MpiExchange::take_arrivals() {
   }
 }
 
-// A message of another length is received, too, beside: its sender is to see the end of its operation.
+// Begins to receive the message. One of another length than the receive's goes to memory of its own: its
+// sender is to see the end of its operation.
 void MpiExchange::take(Operation& operation, Arrival arrival) {
   operation.length = arrival.length;
   const auto size = static_cast<std::size_t>(arrival.length);

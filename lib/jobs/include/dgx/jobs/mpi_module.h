@@ -11,9 +11,9 @@ namespace dgx::jobs {
 /// in a process. kInternal with a hint if the module or MPI is missing, or belongs to another version of dgx.
 [[nodiscard]] Result<std::unique_ptr<exchange::Exchange>> open_mpi();
 
-/// As how many ranks mpirun or srun started this program, by the variables that they set: 1 if neither did.
-/// Of srun's, those count that it sets for programs of MPI (--mpi=pmix, --mpi=pmi2): without, its tasks are
-/// programs of their own.
+/// The number of ranks that mpirun or srun started this program as, by the variables that they set: 1 if
+/// neither did. Tasks of srun count only if it was told --mpi=pmix or --mpi=pmi2; otherwise each is a program
+/// by itself.
 [[nodiscard]] int launched_ranks();
 
 /// kUsage with a hint if this process is alone, as MPI says, but was started as one of several: by a launcher
