@@ -6,6 +6,7 @@
 #include <chrono>
 #include <vector>
 
+#include "dgx/exchange/ranks.h"
 #include "dgx/merkle/digests.h"
 
 namespace dgx::exec {
@@ -22,10 +23,6 @@ struct Report {
 
 std::span<std::uint8_t> bytes_of(Order& item) {
   return {reinterpret_cast<std::uint8_t*>(&item), sizeof item};
-}
-
-std::string name_of(const Exchange& ranks, std::size_t rank) {
-  return fmt::format("rank {} ({})", rank, ranks.host_of(static_cast<int>(rank)));
 }
 
 /// Gives all ranks an order.
@@ -54,21 +51,9 @@ Status take_state(Exchange& ranks, PartsExecutor& executor) {
   return executor.load(state);
 }
 
-/// The same from each rank, in their order.
-template <class Item>
-Result<std::vector<Item>> gathered(Exchange& ranks, std::span<const Item> own) {
-  const auto count = static_cast<std::size_t>(ranks.ranks());
-  std::vector<Item> all(count * own.size());
-  const std::vector<std::int64_t> sizes(count, static_cast<std::int64_t>(own.size_bytes()));
-  const ByteView mine{reinterpret_cast<const std::uint8_t*>(own.data()), own.size_bytes()};
-  const std::span<std::uint8_t> into{reinterpret_cast<std::uint8_t*>(all.data()), all.size() * sizeof(Item)};
-  DGX_CHECK(ranks.wait(ranks.gather(mine, into, sizes)));
-  return all;
-}
-
 Result<std::vector<RankWork>> work_of_all(Exchange& ranks, const PartsExecutor& executor, double seconds) {
   const RankWork own{seconds, executor.waited_seconds(), ranks.traffic()};
-  return gathered(ranks, std::span(&own, 1));
+  return exchange::gather_items(ranks, std::span(&own, 1));
 }
 
 /// A step that all ranks have taken.
@@ -89,7 +74,7 @@ Status step_together(Exchange& ranks, PartsExecutor& executor, bool asked_here, 
   const bool is_finite = taken.status.ok();
   if (!is_finite && taken.status.error().code != ErrorCode::kMalformed) return taken.status;
   const Report own{is_finite, asked_here, taken.seconds - (executor.waited_seconds() - waited)};
-  DGX_TRY(const auto reports, gathered(ranks, std::span(&own, 1)));
+  DGX_TRY(const auto reports, exchange::gather_items(ranks, std::span(&own, 1)));
   const auto finite =
       std::ranges::count_if(reports, [](const Report& report) { return report.is_finite != 0; });
   const bool most_are = 2 * finite >= std::ssize(reports);
@@ -97,10 +82,10 @@ Status step_together(Exchange& ranks, PartsExecutor& executor, bool asked_here, 
     taken.asked = taken.asked || reports[r].asked_to_stop != 0;
     taken.of_ranks.push_back(reports[r].seconds);
     if ((reports[r].is_finite != 0) == most_are || !taken.finding.ok()) continue;
-    taken.finding = internal_error(
-        fmt::format("{}: the step after step {} is {} there, unlike on most ranks", name_of(ranks, r),
-                    executor.position(), most_are ? "not finite" : "finite"),
-        "its memory or processor may have failed");
+    taken.finding = internal_error(fmt::format("{}: the step after step {} is {} there, unlike on most ranks",
+                                               exchange::name_of(ranks, static_cast<int>(r)),
+                                               executor.position(), most_are ? "not finite" : "finite"),
+                                   "its memory or processor may have failed");
   }
   return {};
 }
@@ -109,14 +94,15 @@ Status step_together(Exchange& ranks, PartsExecutor& executor, bool asked_here, 
 /// differs from rank 0.
 Result<Status> compare(Exchange& ranks, const PartsExecutor& executor) {
   DGX_TRY(const merkle::StateDigests own, executor.digests(executor.threads()));
-  DGX_TRY(const auto all, gathered(ranks, std::span<const Digest>(own.tensors)));
+  DGX_TRY(const auto all, exchange::gather_items(ranks, std::span<const Digest>(own.tensors)));
   for (std::size_t n = 0; n < all.size(); ++n) {
     const std::size_t entry = n % own.tensors.size(), rank = n / own.tensors.size();
     if (all[n] == all[entry]) continue;
     DGX_TRY(const State state, executor.state());
-    return Status(internal_error(fmt::format("{}: holds another state after step {} than rank 0, first in {}",
-                                             name_of(ranks, rank), executor.position(), state[entry].name),
-                                 "its memory or processor may have failed"));
+    return Status(internal_error(
+        fmt::format("{}: holds another state after step {} than rank 0, first in {}",
+                    exchange::name_of(ranks, static_cast<int>(rank)), executor.position(), state[entry].name),
+        "its memory or processor may have failed"));
   }
   return Status();
 }
@@ -187,7 +173,7 @@ void LeadingExecutor::note_times(std::span<const double> seconds) {
     slow_steps_[r] = -1;
     if (listener_.slow)
       listener_.slow(fmt::format("{}: takes {:.1f} times as long as most for a step, and all wait for it",
-                                 name_of(ranks_, r), seconds[r] / most));
+                                 exchange::name_of(ranks_, static_cast<int>(r)), seconds[r] / most));
   }
 }
 

@@ -2,16 +2,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdlib>
 #include <exception>
 #include <memory>
 #include <new>
+#include <span>
 #include <string>
 #include <utility>
 
 #include "dgx/core/version.h"
 #include "dgx/crypto/sha256.h"
+#include "dgx/exchange/ranks.h"
 #include "dgx/jobs/mpi_module.h"
 #include "train/training_setup.h"
 
@@ -19,24 +20,13 @@ namespace dgx::jobs {
 namespace {
 
 using exchange::Exchange;
-
-std::string name_of(const Exchange& ranks, int rank) {
-  return fmt::format("rank {} ({})", rank, ranks.host_of(rank));
-}
+using exchange::name_of;
 
 /// A rank's word before the ranks begin. All zero but `ready` where they have agreed on the rest before.
 struct Greeting {
   std::uint8_t ready = 0;
   Digest version{}, task{};
 };
-
-Result<std::vector<Greeting>> greetings_of_all(Exchange& ranks, Greeting own) {
-  std::vector<Greeting> all(static_cast<std::size_t>(ranks.ranks()));
-  const std::vector<std::int64_t> sizes(all.size(), sizeof own);
-  const std::span<std::uint8_t> into{reinterpret_cast<std::uint8_t*>(all.data()), all.size() * sizeof own};
-  DGX_CHECK(ranks.wait(ranks.gather({reinterpret_cast<const std::uint8_t*>(&own), sizeof own}, into, sizes)));
-  return all;
-}
 
 /// kMalformed, naming the first rank that has another version or task than rank 0.
 Status check_alike(const Exchange& ranks, const std::vector<Greeting>& all) {
@@ -56,7 +46,7 @@ Status check_alike(const Exchange& ranks, const std::vector<Greeting>& all) {
 Result<bool> all_are_ready(Exchange& ranks, const Status& own, Greeting greeting, bool& is_broken) {
   greeting.ready = own.ok() ? 1 : 0;
   is_broken = true;
-  DGX_TRY(const auto all, greetings_of_all(ranks, greeting));
+  DGX_TRY(const auto all, exchange::gather_items(ranks, std::span<const Greeting>(&greeting, 1)));
   is_broken = false;
   if (!own.ok() && ranks.rank() > 0 && all.front().ready == 0) return false;
   if (!own.ok()) return within(name_of(ranks, ranks.rank()), own.error());
