@@ -119,12 +119,12 @@ def bad_rounds(market):
     end = rounds.chain(market.entries()[0][0], slot, count, root, 65536)
     flipped = bytes([end[0] ^ 1]) + end[1:]
     wrong = "0" * 64
-    first = market.head(slot - 1)  # of a slot that has entries: the ledger's beginning
+    first = market.first_head()  # of some earlier moment, whether or not its slot was another
     market.bad(NOT_ALLOWED, "nothing was logged in slot", market.round(slot, slot=slot - 3600))
     market.bad(NOT_ALLOWED, "is not over", market.round(slot, slot=slot + 3600))
     market.bad(MALFORMED, "head: is not that of the", market.round(slot, head={"count": count - 1, "root": root}))
     market.bad(MALFORMED, "head: is not that of the", market.round(slot, head={"count": count, "root": wrong}))
-    market.bad(MALFORMED, "head: is not that of the", market.round(slot, head={"count": first[0], "root": first[1]}))
+    market.bad(MALFORMED, "head: is not that of the", market.round(slot, head=first))
     market.bad(MALFORMED, "does not follow from the round's source", market.round(slot, checkpoints=statements.base64_of(flipped)))
     market.bad(MALFORMED, "does not follow from the round's source", market.round(slot, value=wrong))
     market.bad(MALFORMED, "checkpoints: are 2", market.round(slot, checkpoints=statements.base64_of(end, end)))

@@ -94,6 +94,10 @@ class Market:
         count, root = statements.slot_head(f"{self.folder}/L.jsonl", slot, SLOT_MS)
         return count, root.hex()
 
+    def first_head(self):
+        """The head of the ledger when it had its first entry alone."""
+        return {"count": 1, "root": statements.root_of(statements.leaves_of(f"{self.folder}/L.jsonl")[:1]).hex()}
+
 
 def audit(market, code, says, task="task.json", ledger="L.jsonl"):
     """examples/audit.sh about a task of the ledger."""

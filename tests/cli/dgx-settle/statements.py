@@ -294,11 +294,15 @@ def log(a):
         receipt(receipts, read(a.task)[0], receipts[-1]["milliseconds"] + 1, receipts[0]["ledger"], a.key)
 
 
-def slot_head(ledger, slot, slot_ms):
-    """Entries and root up to the end of a slot, from the receipts."""
+def leaves_of(ledger, inside=lambda milliseconds: True):
+    """The Merkle leaves of a ledger's entries, or of those whose time is inside, from the receipts."""
     receipts = [read_text(line)[2] for line in open(ledger.replace(".jsonl", ".receipts.jsonl"), encoding="ascii")]
-    inside = [r for r in receipts if r["milliseconds"] // slot_ms <= slot]
-    leaves = [hashlib.sha256(b"\0\6" + raw(r["statement"]) + r["milliseconds"].to_bytes(8, "big")).digest() for r in inside]
+    return [hashlib.sha256(b"\0\6" + raw(r["statement"]) + r["milliseconds"].to_bytes(8, "big")).digest() for r in receipts if inside(r["milliseconds"])]
+
+
+def slot_head(ledger, slot, slot_ms):
+    """Entries and root up to the end of a slot that is not before the first entry's."""
+    leaves = leaves_of(ledger, lambda milliseconds: milliseconds // slot_ms <= slot)
     return len(leaves), root_of(leaves)
 
 
