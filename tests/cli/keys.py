@@ -53,7 +53,8 @@ class Keys:
         for prompt, answer in talk:
             while prompt not in shown:
                 shown += self.read(ours, process, prompt)
-            while termios.tcgetattr(theirs)[3] & termios.ECHO:
+            # libcrypto's prompt forgets a signal that comes after it has silenced the terminal and before it reads, until the next key.
+            while termios.tcgetattr(theirs)[3] & termios.ECHO or not self.is_asleep(process):
                 assert process.poll() is None, f"it ended at {prompt!r}: {process.stdout.read()}"
                 time.sleep(0.001)
             shown = shown.partition(prompt)[2]
@@ -82,6 +83,13 @@ class Keys:
         ready, _, _ = select.select([descriptor], [], [], 30)
         assert ready, f"no {prompt!r} comes: {process.poll()}"
         return os.read(descriptor, 65536).decode()
+
+    @staticmethod
+    def is_asleep(process):
+        try:
+            return pathlib.Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0] == "S"
+        except FileNotFoundError:
+            return False
 
     @staticmethod
     def rest(descriptor):

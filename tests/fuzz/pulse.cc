@@ -10,7 +10,8 @@ using namespace dgx;
 using namespace dgx::manifest;
 
 std::vector<std::string> fuzz::seeds() {
-  const auto& pulse = std::get<DrandPulse>(test::pulse().origin);
+  const Round drawn = test::pulse();
+  const auto& pulse = std::get<DrandPulse>(drawn.origin);
   const std::string signature = to_hex(pulse.signature);
   const std::string all =
       "\"signature\":\"" + signature + "\",\"randomness\":\"" + round_value(pulse).hex() + "\"";
