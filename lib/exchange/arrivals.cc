@@ -1,30 +1,29 @@
-#include "arrivals.h"
+#include "dgx/exchange/arrivals.h"
 
 #include <algorithm>
-#include <utility>
 
 namespace dgx::exchange {
 namespace {
 
-Nanoseconds latency_of(const Link& link) { return link.microseconds * 1'000; }
+double latency_of(const Link& link) { return static_cast<double>(link.microseconds) * 1e3; }
 
-Nanoseconds time_on(const Link& link, std::int64_t bytes) {
+/// Nanoseconds.
+double time_on(const Link& link, std::int64_t bytes) {
   if (link.bits_per_second == 0) return 0;
-  return static_cast<Nanoseconds>(8e9 * static_cast<double>(bytes) /
-                                  static_cast<double>(link.bits_per_second));
+  return std::floor(8e9 * static_cast<double>(bytes) / static_cast<double>(link.bits_per_second));
 }
 
 }  // namespace
 
-Arrivals::Arrivals(Network network, int rank)
-    : network_(std::move(network)), rank_(rank), free_(static_cast<std::size_t>(network_.ranks)) {}
+Arrivals::Arrivals(const Network& network, int rank)
+    : network_(network), rank_(rank), free_(static_cast<std::size_t>(network.ranks)) {}
 
 Nanoseconds Arrivals::by_link(int to, std::int64_t bytes, Nanoseconds now) {
   if (to == rank_) return now;
   const Link& link = network_.link(rank_, to);
   Nanoseconds& free = free_[static_cast<std::size_t>(to)];
-  free = std::max(now, free) + time_on(link, bytes);
-  return free + latency_of(link);
+  free = later(std::max(now, free), time_on(link, bytes));
+  return later(free, latency_of(link));
 }
 
 // Ranks are numbered from the root. In round k, each of the first 2^k sends to the one that is 2^k further.
@@ -40,10 +39,10 @@ std::vector<Nanoseconds> Arrivals::by_tree(std::int64_t bytes, Nanoseconds now) 
       const Link& link = network_.link(rank_of(number), rank_of(number + width));
       if (number == 0) {
         out[to] = by_link(rank_of(width), bytes, idle[from]);
-        idle[from] = out[to] - latency_of(link);
+        idle[from] = free_[to];
       } else {
-        idle[from] += time_on(link, bytes);
-        out[to] = idle[from] + latency_of(link);
+        idle[from] = later(idle[from], time_on(link, bytes));
+        out[to] = later(idle[from], latency_of(link));
       }
       idle[to] = out[to];
     }

@@ -9,7 +9,7 @@
 #include <thread>
 #include <utility>
 
-#include "arrivals.h"
+#include "dgx/exchange/arrivals.h"
 
 namespace dgx::exchange {
 namespace {
@@ -29,7 +29,7 @@ std::span<std::uint8_t> bytes_of(std::span<Nanoseconds> times) {
 class DelayedExchange final : public Exchange {
  public:
   DelayedExchange(std::unique_ptr<Exchange> inner, Network network)
-      : inner_(std::move(inner)), arrivals_(std::move(network), inner_->rank()) {}
+      : inner_(std::move(inner)), network_(std::move(network)), arrivals_(network_, inner_->rank()) {}
 
   [[nodiscard]] int rank() const override { return inner_->rank(); }
   [[nodiscard]] int ranks() const override { return inner_->ranks(); }
@@ -64,6 +64,7 @@ class DelayedExchange final : public Exchange {
   void sleep_until(Nanoseconds time);
 
   std::unique_ptr<Exchange> inner_;
+  Network network_;
   Arrivals arrivals_;
   std::int64_t next_ = 0;
   std::map<std::int64_t, Operation> operations_;

@@ -5,9 +5,12 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <map>
 #include <numeric>
 #include <random>
 #include <utility>
+
+#include "dgx/exchange/sparse_messages.h"
 
 namespace dgx::tests {
 namespace {
@@ -372,6 +375,85 @@ std::string count_traffic(Exchange& exchange) {
   return problems.text;
 }
 
+/// Floats of which one in `every` is not +0, some of them -0 or of few bits.
+std::vector<float> sparse_floats(std::size_t count, std::size_t every, std::uint64_t seed) {
+  std::vector<float> out(count, 0.0F);
+  std::mt19937_64 chance(seed);
+  for (float& value : out) {
+    if (chance() % every == 0) value = chance() % 4 == 0 ? -0.0F : static_cast<float>(chance() % 100'000) / 7;
+  }
+  return out;
+}
+
+bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+/// Each rank sends lists to the next one, of all densities and sizes, and broadcasts others.
+std::string send_sparse_lists(Exchange& exchange) {
+  Problems problems;
+  exchange::SparseMessages messages(exchange);
+  const auto lists_of = [](int rank) {
+    std::vector<std::vector<float>> out;
+    for (const std::size_t count : {0U, 1U, 7U, 5'000U}) {
+      for (const std::size_t every : {1U, 3U, 1'000U})
+        out.push_back(sparse_floats(count, every, static_cast<std::uint64_t>(rank) * 50 + out.size()));
+    }
+    return out;
+  };
+  const auto spans = [](std::vector<std::vector<float>>& lists) {
+    return std::vector<std::span<float>>(lists.begin(), lists.end());
+  };
+  const int next = (exchange.rank() + 1) % exchange.ranks();
+  const int before = (exchange.rank() + exchange.ranks() - 1) % exchange.ranks();
+  auto own = lists_of(exchange.rank()), right = lists_of(before), received = right;
+  for (auto& list : received) std::ranges::fill(list, 7.0F);
+  messages.expect(before, 5, received.size());
+  messages.send(next, 5, spans(own));
+  problems.expect(messages.receive(5, spans(received)).ok(), "receive");
+  problems.expect(messages.wait_for_sent().ok(), "wait for what is sent");
+  problems.expect(std::ranges::equal(received, right, same_bits), "other floats are received");
+  problems.expect(messages.saved() > 20'000 && messages.saved() < 40'000, "the coding saves nothing");
+  for (int root = 0; root < exchange.ranks(); ++root) {
+    auto lists = lists_of(root + 100);
+    if (root != exchange.rank())
+      for (auto& list : lists) std::ranges::fill(list, 7.0F);
+    problems.expect(messages.broadcast(root, spans(lists)).ok(), "broadcast");
+    problems.expect(std::ranges::equal(lists, lists_of(root + 100), same_bits), "other floats are broadcast");
+  }
+  problems.expect(messages.broadcast(0, {}).ok(), "broadcast of nothing");
+  return problems.text;
+}
+
+/// A message that is not what SparseMessages would send is refused.
+std::string refuse_wrong_lists(Exchange& exchange) {
+  Problems problems;
+  const int self = exchange.rank();
+  const auto refusal = [&](std::uint64_t length, Bytes text) -> std::string {
+    exchange::SparseMessages messages(exchange);
+    messages.expect(self, 9, 1);
+    const Bytes lengths = [&] {
+      Bytes out(8);
+      std::memcpy(out.data(), &length, 8);
+      return out;
+    }();
+    std::vector<Request> sent{exchange.send(self, 9, lengths)};
+    if (!text.empty()) sent.push_back(exchange.send(self, 9, text));
+    std::vector<float> floats(10, 7.0F);
+    const std::vector<std::span<float>> lists{floats};
+    const Status status = messages.receive(9, lists);
+    for (const Request request : sent) (void)exchange.wait(request);
+    return status.ok() ? "" : status.error().message;
+  };
+  problems.expect(refusal(41, {}) == "coded values: 41 bytes, for floats of 40", "a long list");
+  problems.expect(refusal(0, {}) == "coded values: no bytes, for floats", "an empty list");
+  problems.expect(refusal(3, {4, 1, 0}).starts_with("coded values: byte "), "a list that ends early");
+  problems.expect(refusal(40, Bytes(40)).empty(), "floats as they lie");
+  exchange::SparseMessages messages(exchange);
+  problems.expect(messages.receive(9, {}).error().code == ErrorCode::kInternal, "an unexpected message");
+  return problems.text;
+}
+
 std::string know_the_ranks(Exchange& exchange) {
   Problems problems;
   problems.expect(exchange.rank() >= 0 && exchange.rank() < exchange.ranks(), "rank");
@@ -396,6 +478,8 @@ const std::vector<Conversation>& conversations() {
       {"progress while computing", progress_while_computing},
       {"talk at random", talk_at_random},
       {"count the traffic", count_traffic},
+      {"send sparse lists", send_sparse_lists},
+      {"refuse wrong lists", refuse_wrong_lists},
   };
   return all;
 }

@@ -4,8 +4,8 @@
 #include <chrono>
 #include <thread>
 
-#include "arrivals.h"
 #include "conversations.h"
+#include "dgx/exchange/arrivals.h"
 
 using namespace dgx;
 using namespace dgx::exchange;
@@ -64,7 +64,8 @@ TEST_CASE("a link carries one message after the other, and two links carry two a
 }
 
 TEST_CASE("a broadcast goes along a tree whose ranks send one after the other") {
-  Arrivals arrivals(slow_network(6), 4);
+  const Network network = slow_network(6);
+  Arrivals arrivals(network, 4);
   // From the root: to 5 in round 0, to 0 in 1, to 2 in 2; from 5 to 1, to 3.
   const std::vector<Nanoseconds> wanted = {
       220 * kMillisecond, 240 * kMillisecond, 320 * kMillisecond, 340 * kMillisecond, 0, 120 * kMillisecond};
