@@ -39,7 +39,7 @@ install(TARGETS dgx_archive EXPORT dgx ARCHIVE DESTINATION lib COMPONENT dev EXC
 # Debug information would make it ten times as large.
 install(CODE "execute_process(COMMAND ${CMAKE_OBJCOPY} --strip-debug --enable-deterministic-archives
   \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/lib/libdgx.a\" COMMAND_ERROR_IS_FATAL ANY)" COMPONENT dev EXCLUDE_FROM_ALL)
-foreach(folder core crypto exchange kernels/ref kernels/cuda merkle bundle program exec manifest ledger protocol jobs)
+foreach(folder core crypto exchange kernels/ref kernels/cuda merkle bundle program placement exec manifest ledger protocol jobs)
   install(DIRECTORY lib/${folder}/include/ DESTINATION include COMPONENT dev EXCLUDE_FROM_ALL PATTERN jobs/submit.h EXCLUDE
     PATTERN jobs/pack.h EXCLUDE PATTERN bundle/pack_sources.h EXCLUDE)
 endforeach()

@@ -22,9 +22,10 @@ void declare_training(cli::Command& command, jobs::SubmitOptions& options, cli::
   };
   add("--data", "DATA.h5", options.data, "dataset bundle, from dgx-pack");
   add("--model", "SPEC|FILE", options.model,
-      "mlp:784-256-128-10 | resnet20 | gpt:layers=6,width=384,heads=6, or a file: torch.export (.pt2) or "
-      "TorchScript (.pt)");
-  command.suggest({"mlp:784-256-128-10", "resnet20", "gpt:layers=6,width=384,heads=6"});
+      "mlp:784-256-128-10 | resnet20 | gpt:layers=6,width=384,heads=6 | switch:experts=4,capacity=1.25, or a "
+      "file: torch.export (.pt2) or TorchScript (.pt)");
+  command.suggest(
+      {"mlp:784-256-128-10", "resnet20", "gpt:layers=6,width=384,heads=6", "switch:experts=4,capacity=1.25"});
   command.option("--eval-model", "FILE.pt2", options.evaluation_model,
                  "the same model, exported after model.eval(): how it computes in evaluation");
   add("--loss", "LOSS", options.loss,
@@ -33,9 +34,9 @@ void declare_training(cli::Command& command, jobs::SubmitOptions& options, cli::
   command.suggest({"cross-entropy", "bce", "mse", "l1", "huber", "output"});
   add("--optimizer", "SPEC", options.optimizer,
       "sgd:lr=0.1,momentum=0.9 | adam:lr=1e-3 | adamw:lr=3e-4 | lion:lr=1e-4 | rmsprop:lr=1e-2 | "
-      "adagrad:lr=1e-2");
+      "adagrad:lr=1e-2 | dgc:lr=0.1,density=0.001,warmup=400, which --workers send few numbers of");
   command.suggest({"sgd:lr=0.1,momentum=0.9", "adam:lr=1e-3", "adamw:lr=3e-4", "lion:lr=1e-4",
-                   "rmsprop:lr=1e-2", "adagrad:lr=1e-2"});
+                   "rmsprop:lr=1e-2", "adagrad:lr=1e-2", "dgc:lr=0.1,density=0.001,warmup=400"});
   add("--batch", "N", options.batch, "samples per step");
   command.option("--epochs", "N", options.epochs, "passes over the data");
   command.option("--steps", "N", options.steps, "number of steps, instead of epochs");
@@ -55,6 +56,9 @@ void declare_training(cli::Command& command, jobs::SubmitOptions& options, cli::
                  "parameters that keep their values, a glob on names or rank<2");
   command.option("--accumulate", "N", options.accumulate,
                  "update the parameters every N steps, by the mean of their gradients");
+  command.option(
+      "--workers", "K", options.workers,
+      "add up the gradients of K equal parts of the batch, which K processes can make side by side");
   command.option("--ema", "DECAY", options.ema,
                  "keep a moving average of the parameters, too, for dgx-inspect export --ema: 0.999");
 }

@@ -12,18 +12,12 @@
 #include "dgx/jobs/train.h"
 #include "loss_cell.h"
 #include "plan_option.h"
+#include "rounded.h"
 #include "seconds_cell.h"
 
 namespace {
 
 using namespace dgx;
-
-/// Rounds rates and shares to four significant digits: clocks are no more precise.
-double rounded(double value) {
-  if (value == 0 || !std::isfinite(value)) return 0;
-  const double unit = std::pow(10, std::floor(std::log10(std::abs(value))) - 3);
-  return unit >= 1 ? std::round(value / unit) * unit : std::round(value / unit) / std::round(1 / unit);
-}
 
 /// A profile's tables: by kind of operation, and by operation, the longest first.
 class ProfileTables {
@@ -79,10 +73,10 @@ class ProfileTables {
   [[nodiscard]] std::vector<cli::Cell> with_figures(std::vector<cli::Cell> row,
                                                     const exec::OperationProfile& of) const {
     const double seconds = of.seconds / static_cast<double>(std::max<std::int64_t>(profile_.steps, 1));
-    row.emplace_back(rounded(seconds * 1e3));
-    row.emplace_back(rounded(profile_.seconds > 0 ? of.seconds / profile_.seconds * 100 : 0));
-    row.emplace_back(rounded(seconds > 0 ? of.arithmetic / seconds * 1e-9 : 0));
-    row.emplace_back(rounded(seconds > 0 ? of.bytes / seconds * 1e-9 : 0));
+    row.emplace_back(tools::rounded(seconds * 1e3));
+    row.emplace_back(tools::rounded(profile_.seconds > 0 ? of.seconds / profile_.seconds * 100 : 0));
+    row.emplace_back(tools::rounded(seconds > 0 ? of.arithmetic / seconds * 1e-9 : 0));
+    row.emplace_back(tools::rounded(seconds > 0 ? of.bytes / seconds * 1e-9 : 0));
     return row;
   }
 
@@ -105,11 +99,11 @@ json::Output::Object object_of(const jobs::Validated& found) {
 }
 
 cli::Table table_of(const std::vector<exec::RankWork>& ranks) {
-  cli::Table table{{"rank", "seconds", "waited", "sent", "broadcast", "gathered"}};
+  cli::Table table{{"rank", "seconds", "waited", "sent", "broadcast", "gathered", "saved"}};
   for (const exec::RankWork& rank : ranks) {
     table.rows.push_back({static_cast<std::int64_t>(table.rows.size()), tools::seconds_cell(rank.seconds),
                           tools::seconds_cell(rank.waited_seconds), rank.traffic.sent, rank.traffic.broadcast,
-                          rank.traffic.gathered});
+                          rank.traffic.gathered, rank.saved_bytes});
   }
   return table;
 }
@@ -165,6 +159,11 @@ struct Train {
     command.flag("--mpi", options.mpi,
                  "make a part of each batch in each of the processes that mpirun has started");
     command.at_most_one({"--mpi", "--parts"});
+    command.option("--placement", "PLAN.json", options.placement,
+                   "with --mpi: a plan of dgx-plan, which says what each process makes");
+    command.option("--emulate", "MACHINES.json", options.emulate,
+                   "with --mpi, on one machine: let messages take as long as between these machines");
+    command.only_with({"--placement", "--emulate"}, {"--mpi"});
     command.option("--until", "STEP", options.until, "stop once this many steps are done");
     command.option("--max-time", "TIME", max_time, "stop after this time, such as 1h30m, and save the state");
     command.option("--keep", "all|every:N|last", options.keep, "checkpoints to keep");
@@ -177,8 +176,9 @@ struct Train {
     command.option("--profile", "P.json", profile,
                    "with --plan: a dgx-profile made on such a machine, which knows its rate");
     command.flag("--profile-ops", options.profile_operations, "print the time and rate of every operation");
-    command.option("--drill", "FAULT", options.drill,
-                   "a deliberate fault: step=S,op=O,element=E,bit=B | segment=N,lazy");
+    command.option(
+        "--drill", "FAULT", options.drill,
+        "a deliberate fault: step=S,op=O,element=E,bit=B | segment=N,lazy | others (dgx-train(1))");
     command.isa(options.isa);
     command.writes({"--predictions"});
     command.only_with({"--step", "--predictions"}, {"--evaluate"});
@@ -234,13 +234,11 @@ struct Train {
       out.warning(result.divergence +
                   ": the run diverged and ends there; dgx-prove proves it as it is. A smaller learning rate "
                   "or --clip-norm keeps training finite");
-      return cli::Verdict::kDiverged;
     }
-    if (result.drill_changed_nothing) {
-      out.warning("the drill changed no committed digest: the flipped bit was rounded or masked away");
-      return cli::Verdict::kInconclusive;
-    }
-    return cli::Verdict::kDone;
+    if (!result.drill_without_effect.empty())
+      out.warning("the drill changed no committed digest: " + result.drill_without_effect);
+    if (!result.divergence.empty()) return cli::Verdict::kDiverged;
+    return result.drill_without_effect.empty() ? cli::Verdict::kDone : cli::Verdict::kInconclusive;
   }
 
   Result<cli::Verdict> run_plan(cli::Out& out) const {

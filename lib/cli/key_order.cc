@@ -22,10 +22,10 @@ constexpr auto kKeys = std::to_array<std::string_view>(
      "reference", "payouts",
      // what is bought
      "dataset", "dtype", "shape", "range", "loss", "optimizer", "lr", "schedule", "groups", "freeze",
-     "clip_norm", "accumulate", "ema", "instructions", "threads", "segments", "replayed", "miss_probability",
-     "one_segment", "one_percent", "ten_percent", "batch", "steps", "seed", "numerics", "checkpoint_every",
-     "price", "estimate", "step_operations", "train", "prove", "verify", "reward", "fee", "tax", "treasury",
-     "margin", "escrow", "bonds", "jackpot_burned", "caps",
+     "clip_norm", "accumulate", "workers", "ema", "instructions", "threads", "segments", "replayed",
+     "miss_probability", "one_segment", "one_percent", "ten_percent", "batch", "steps", "seed", "numerics",
+     "checkpoint_every", "price", "estimate", "step_operations", "train", "prove", "verify", "reward", "fee",
+     "tax", "treasury", "margin", "escrow", "bonds", "jackpot_burned", "caps",
      // the market's rules
      "policy", "sample_ppm", "miss_ppm", "miss_share_ppm", "audit_ppm", "segment_operations", "store_bytes",
      "margin_ppm", "verifier_fee", "solver_bond", "solver_bond_ppm", "verifier_bond", "verifier_bond_ppm",

@@ -35,6 +35,7 @@ class Builder {
 
   /// The values so far, with the numbers that append() returned.
   [[nodiscard]] const kernels::ByValue<kernels::Primitive>& values() const { return program_.values; }
+  [[nodiscard]] const program::Program& program() const { return program_; }
 
   /// The program: values that neither a state entry's `next` nor one of `outputs` needs are dropped, inputs
   /// come first (state entries by name, batch, schedule, constants, random inputs), the rest keeps its order,

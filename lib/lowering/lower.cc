@@ -9,10 +9,12 @@
 #include <string_view>
 #include <utility>
 
+#include "dgx/lowering/workers.h"
 #include "dgx/program/check.h"
 #include "dgx/program/line.h"
 #include "infinities.h"
 #include "loss_ends.h"
+#include "lower_dgc.h"
 #include "lower_loss.h"
 #include "lower_optimizer.h"
 #include "lowering.h"
@@ -52,7 +54,7 @@ Status check_graph(const CapturedGraph& graph) {
   const auto known = [&](const std::optional<TensorId>& id) {
     return !id || (*id >= 0 && static_cast<std::size_t>(*id) < graph.tensors.size());
   };
-  bool good = known(graph.output) && known(graph.output_gradient);
+  bool good = known(graph.output) && known(graph.penalty) && known(graph.output_gradient);
   for (const AtenInput& input : graph.inputs) good = good && known(input.tensor);
   for (const AtenSource& source : graph.sources) good = good && known(source.tensor);
   for (const auto& gradient : graph.gradients) good = good && known(gradient);
@@ -230,6 +232,12 @@ Result<LossForms> define_loss(LoweringState& state, const TrainingRecipe& recipe
   if (state.graph.tensors[gradient].shape != loss.gradient.shape)
     return internal_error("capture: the output gradient does not have the output's shape");
   state.forms[gradient] = loss.gradient;
+  if (!state.graph.penalty) return loss;
+  const TensorForm penalty = state.form(*state.graph.penalty);
+  if (penalty.dtype != DType::kF32 || !penalty.shape.empty())
+    return internal_error("capture: what is added to the loss is not one number");
+  LineWriter line(state.builder, "loss", Shape{});
+  loss.mean = line.finish(DType::kF32, line.read(loss.mean) + line.read(penalty));
   return loss;
 }
 
@@ -242,7 +250,7 @@ Result<TensorForm> gradient_of(LoweringState& state, OptimizerLowering& optimize
   if (parameter.dtype != DType::kF32 || gradient.dtype != DType::kF32)
     return usage_error("model: " + name + " is trained but not f32");
   if (parameter.splat) return internal_error("capture: a constant is trained");
-  return optimizer.accumulated(name, parameter.value, gradient);
+  return optimizer.seen(name, parameter.value, gradient);
 }
 
 void update(LoweringState& state, OptimizerLowering& optimizer, const Treatment& treatment,
@@ -357,13 +365,14 @@ Result<Program> lower_training_step(const CapturedGraph& graph, const TrainingRe
   if (!graph.output_gradient) return internal_error("capture: a training step without output gradient");
   if (graph.gradients.size() > graph.sources.size())
     return internal_error("capture: more gradients than sources");
+  DGX_CHECK(check_dgc(recipe));
   DGX_TRY(const Treatment treatment, treat_parameters(graph, recipe.update));
   std::vector<std::optional<TensorId>> wanted = treatment.gradients;
   for (const auto& update : graph.buffer_updates) wanted.emplace_back(update.second);
   const LossEnds ends = loss_ends(graph, recipe.loss);
-  wanted.insert(wanted.end(), {ends.output, ends.targets});
+  wanted.insert(wanted.end(), {ends.output, ends.targets, graph.penalty});
   const std::vector<bool> live = live_calls(graph, wanted, ends.gradient),
-                          forward = live_calls(graph, {ends.output, ends.targets});
+                          forward = live_calls(graph, {ends.output, ends.targets, graph.penalty});
 
   LoweringState state(graph);
   DGX_CHECK(define_inputs(state, recipe));
@@ -375,7 +384,7 @@ Result<Program> lower_training_step(const CapturedGraph& graph, const TrainingRe
   std::optional<TensorForm> factor;
   if (recipe.schedule.kind == kernels::ScheduleKind::kPlateau)
     factor = lower_plateau(state.builder, recipe, loss.mean);
-  OptimizerLowering optimizer(state.builder, recipe.optimizer, recipe.update, factor);
+  OptimizerLowering optimizer(state.builder, recipe, factor);
   // A parameter is updated as soon as its gradient is there; with clipping all wait for the last gradient.
   if (!recipe.clip_norm) DGX_CHECK(update_ready(state, optimizer, treatment));
   for (std::size_t n = 0; n < graph.calls.size(); ++n) {
@@ -386,7 +395,12 @@ Result<Program> lower_training_step(const CapturedGraph& graph, const TrainingRe
   if (recipe.clip_norm) DGX_CHECK(update_clipped(state, optimizer, treatment, *recipe.clip_norm));
   DGX_CHECK(finish_entries(state, treatment));
   define_counters(state.builder, loss);
-  return checked(merge_maps(state.builder.finish()), ProgramRole::kTraining);
+  Program step = merge_maps(state.builder.finish());
+  // dgc has the gradients of its workers already.
+  if (recipe.update.workers > 1 && recipe.optimizer.kind != program::OptimizerSpec::Kind::kDgc) {
+    DGX_TRY(step, divide_among_workers(step, recipe.update.workers));
+  }
+  return checked(std::move(step), ProgramRole::kTraining);
 }
 
 Result<Program> lower_evaluation(const CapturedGraph& graph, const TrainingRecipe& recipe) {

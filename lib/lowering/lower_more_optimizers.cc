@@ -1,3 +1,4 @@
+#include "lower_dgc.h"
 #include "lower_optimizer.h"
 #include "lowering.h"
 
@@ -98,6 +99,24 @@ void OptimizerLowering::adagrad(const std::string& name, ValueIndex state, const
   const Expression q = decayed(line, gradient, parameter) / (sqrt(total) + static_cast<float>(spec_.epsilon));
   const Expression rate = scheduled(line, spec_.rate_decay == 0 ? kMinusRate : kMinusDecayedRate);
   become(state, g, line.finish(DType::kF32, fma(rate, q, p)));
+}
+
+/// p' = p·(1−lr·wd) − lr·Σ s, s what the workers send.
+void OptimizerLowering::dgc(const std::string& name, ValueIndex state, const TensorForm& gradients) {
+  const TensorForm parameter = form_at(builder_, state);
+  const auto entry_of = [&](const char* kind) {
+    return builder_.state(std::string("optimizer/") + kind + "/" + name, DType::kF32, gradients.shape);
+  };
+  const ValueIndex residual = entry_of("residual");
+  const ValueIndex velocity = spec_.momentum != 0 ? entry_of("velocity") : residual;
+  const DgcStep next =
+      lower_dgc(builder_, spec_, name, gradients, form_at(builder_, velocity), form_at(builder_, residual));
+  if (spec_.momentum != 0) builder_.set_next(velocity, next.velocity.value);
+  builder_.set_next(residual, next.residual.value);
+  LineWriter line(builder_, "dgc " + name, parameter.shape);
+  const Expression p = shrunk(line, line.read(parameter));
+  const Expression step_of_all = line.read(next.update);
+  become(state, "dgc " + name, line.finish(DType::kF32, fma(scheduled(line, kMinusRate), step_of_all, p)));
 }
 
 }  // namespace dgx::lowering

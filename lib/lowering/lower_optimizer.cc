@@ -32,6 +32,7 @@ std::vector<std::string> schedule_names(const OptimizerSpec& spec, bool has_fact
       return shrinks ? std::vector<std::string>{kAdamRate, kAdamScale, decay}
                      : std::vector<std::string>{kAdamRate, kAdamScale};
     case OptimizerSpec::Kind::kLion:
+    case OptimizerSpec::Kind::kDgc:
       return shrinks ? std::vector<std::string>{kMinusRate, decay} : std::vector<std::string>{kMinusRate};
   }
   return {};
@@ -69,14 +70,18 @@ TensorForm form_at(const Builder& builder, ValueIndex value) {
   return value_form(value, builder.values()[value].dtype, builder.values()[value].shape);
 }
 
-OptimizerLowering::OptimizerLowering(Builder& builder, const OptimizerSpec& spec,
-                                     const program::UpdateSpec& update,
+OptimizerLowering::OptimizerLowering(Builder& builder, const TrainingRecipe& recipe,
                                      const std::optional<TensorForm>& factor)
-    : builder_(builder), specs_{spec}, accumulate_(update.accumulate), ema_(update.ema) {
-  for (const program::ParameterGroup& group : update.groups) {
+    : builder_(builder),
+      specs_{recipe.optimizer},
+      accumulate_(recipe.update.accumulate),
+      ema_(recipe.update.ema) {
+  const OptimizerSpec& spec = recipe.optimizer;
+  for (const program::ParameterGroup& group : recipe.update.groups) {
     specs_.push_back(spec);
     specs_.back().weight_decay = group.weight_decay.value_or(spec.weight_decay);
   }
+  if (spec.kind == OptimizerSpec::Kind::kDgc) workers_.emplace(builder, recipe.batch, recipe.update.workers);
   for (std::size_t group = 0; group < specs_.size(); ++group) {
     for (const std::string& name : schedule_names(specs_[group], factor.has_value())) {
       const std::string own = name_in_group(name, group);
@@ -95,6 +100,12 @@ OptimizerLowering::OptimizerLowering(Builder& builder, const OptimizerSpec& spec
       line.read(value_form(builder.state("step", DType::kI64, {}), DType::kI64, {}));
   const Expression place = step(ScalarOp::kImod, {step_number + std::int64_t{1}, accumulate_});
   updates_ = line.finish(DType::kI64, compare(ScalarOp::kEq, place, std::int64_t{0}));
+}
+
+Result<TensorForm> OptimizerLowering::seen(const std::string& name, ValueIndex state,
+                                           const TensorForm& gradient) {
+  if (workers_) return workers_->of(name, gradient);
+  return accumulated(name, state, gradient);
 }
 
 TensorForm OptimizerLowering::accumulated(const std::string& name, ValueIndex state,
@@ -146,7 +157,9 @@ void OptimizerLowering::update(const std::string& name, ValueIndex state, const 
                                std::size_t group) {
   group_ = group;
   spec_ = specs_[group];
-  write(name, state, reshaped(builder_, "gradient " + name, gradient, builder_.values()[state].shape));
+  Shape shape = builder_.values()[state].shape;
+  if (workers_) shape.insert(shape.begin(), workers_->workers());
+  write(name, state, reshaped(builder_, "gradient " + name, gradient, shape));
   if (ema_) average(name, state);
 }
 
@@ -158,6 +171,7 @@ void OptimizerLowering::write(const std::string& name, ValueIndex state, const T
     case OptimizerSpec::Kind::kLion: return lion(name, state, gradient);
     case OptimizerSpec::Kind::kRmsProp: return rmsprop(name, state, gradient);
     case OptimizerSpec::Kind::kAdagrad: return adagrad(name, state, gradient);
+    case OptimizerSpec::Kind::kDgc: return dgc(name, state, gradient);
   }
 }
 

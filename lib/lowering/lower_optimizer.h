@@ -7,6 +7,7 @@
 #include "dgx/lowering/lower.h"
 #include "dgx/program/specs.h"
 #include "line_writer.h"
+#include "worker_gradients.h"
 
 namespace dgx::lowering {
 
@@ -23,20 +24,22 @@ inline constexpr const char* kDecay = "1-lr*wd";
 class OptimizerLowering {
  public:
   /// `factor`, f32 [], is that of the learning rate in this step, with the schedule plateau; else nullopt.
-  OptimizerLowering(Builder& builder, const program::OptimizerSpec& spec, const program::UpdateSpec& update,
-                    const std::optional<TensorForm>& factor);
+  OptimizerLowering(Builder& builder, const TrainingRecipe& recipe, const std::optional<TensorForm>& factor);
 
-  /// `state` is the input `model/NAME`, a parameter of this group (0: none). Sets its `next`; makes the
-  /// optimiser's entries for it and sets theirs.
+  /// `state` is the input `model/NAME`, a parameter of this group (0: none), `gradient` what seen() gave.
+  /// Sets the input's `next`; makes the optimiser's entries for it and sets theirs.
   void update(const std::string& name, kernels::ValueIndex state, const TensorForm& gradient,
               std::size_t group);
 
-  /// The gradient that an update sees: this step's, or its mean with those of the steps before it since the
-  /// last update, as far as they are done. Makes the entry that holds their sum, and sets its `next`.
-  [[nodiscard]] TensorForm accumulated(const std::string& name, kernels::ValueIndex state,
-                                       const TensorForm& gradient);
+  /// The gradient as an update sees it: this step's; or its mean with those of the steps before it since
+  /// the last update, as far as they are done, for which this makes the entry that holds their sum and sets
+  /// its `next`; or, for dgc, [workers, shape], each worker's (errors of WorkerGradients).
+  [[nodiscard]] Result<TensorForm> seen(const std::string& name, kernels::ValueIndex state,
+                                        const TensorForm& gradient);
 
  private:
+  [[nodiscard]] TensorForm accumulated(const std::string& name, kernels::ValueIndex state,
+                                       const TensorForm& gradient);
   void write(const std::string& name, kernels::ValueIndex state, const TensorForm& gradient);
   void average(const std::string& name, kernels::ValueIndex state);
   /// Sets the entry's `next`: this value in a step that updates, else the entry.
@@ -46,6 +49,7 @@ class OptimizerLowering {
   void lion(const std::string& name, kernels::ValueIndex state, const TensorForm& gradient);
   void rmsprop(const std::string& name, kernels::ValueIndex state, const TensorForm& gradient);
   void adagrad(const std::string& name, kernels::ValueIndex state, const TensorForm& gradient);
+  void dgc(const std::string& name, kernels::ValueIndex state, const TensorForm& gradients);
   /// The scheduled scalar `name` of the parameter's group.
   Expression scheduled(LineWriter& line, const std::string& name) const;
   /// The parameter after decoupled decay: p (1 - lr wd).
@@ -59,7 +63,8 @@ class OptimizerLowering {
   std::size_t group_ = 0;        ///< its group
   std::int64_t accumulate_;
   std::optional<double> ema_;
-  TensorForm updates_;  ///< i64 []: not 0 in a step that updates, if not all do
+  std::optional<WorkerGradients> workers_;  ///< dgc
+  TensorForm updates_;                      ///< i64 []: not 0 in a step that updates, if not all do
   std::vector<std::string> names_;
   kernels::ValueIndex schedule_;
   std::optional<TensorForm> rates_;  ///< with plateau: the schedule's numbers times the factor

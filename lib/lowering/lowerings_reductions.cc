@@ -41,7 +41,11 @@ void sum(Call& call) {
   const TensorForm form = call.tensor("self");
   const auto dimensions = call.dimensions("dim", form.shape.size());
   if (!call.ok()) return;
-  call.give(sum_over(call.builder(), call.provenance(), form, dimensions));
+  const TensorForm total = sum_over(call.builder(), call.provenance(), form, dimensions);
+  if (total.dtype == call.result_dtype()) return call.give(total);
+  // Over dimensions of one element nothing of a bool is added up, yet the result is an integer.
+  LineWriter line(call.builder(), call.provenance(), total.shape);
+  call.give(line.finish(call.result_dtype(), line.read(total)));
 }
 
 void mean(Call& call) {

@@ -152,6 +152,9 @@ void read_training(json::Fields& in, Task& out) {
   if (out.steps % out.update.accumulate != 0)
     in.fail("accumulate",
             fmt::format("is {}, of which {} steps are no multiple", out.update.accumulate, out.steps));
+  if (out.batch % out.update.workers != 0)
+    in.fail("workers",
+            fmt::format("is {}, of which a batch of {} is no multiple", out.update.workers, out.batch));
   out.seed = read_u64(in, "seed");
   out.checkpoint_every = in.integer("checkpoint_every", 2, kMaxSteps);
   out.numerics = read_name(in, "numerics", 32);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 namespace dgx::program {
 
@@ -56,26 +57,6 @@ SampleClass class_of_input(const Primitive& input, std::int64_t slices) {
   const bool cut = input.source.kind == Source::Kind::kBatch ||
                    (input.source.kind == Source::Kind::kUniform && has_slices(input.shape, slices));
   return cut ? SampleClass::kSharded : SampleClass::kWhole;
-}
-
-/// Class of a line whose accesses read values of known class; carried if it is a candidate.
-SampleClass class_of_line(const Program& program, const Primitive& line,
-                          const kernels::ByValue<SampleClass>& of, std::int64_t slices) {
-  std::vector<const Access*> sharded;
-  for (const Access& access : line.accesses) {
-    if (of[access.value] == SampleClass::kSharded) sharded.push_back(&access);
-  }
-  const auto stay = [&](Term::Symbol over) {
-    return [&, over](const Access* access) { return stays(program, line, *access, over, slices); };
-  };
-  if (sharded.empty()) return SampleClass::kWhole;
-  if (has_slices(line.shape, slices) && has_slices(line.iteration_shape(), slices) &&
-      std::ranges::any_of(sharded, stay(Term::Symbol::kIndex)))
-    return SampleClass::kSharded;
-  const bool resumes = line.kind == Kind::kDot || (line.kind == Kind::kChain && line.dtype != DType::kU8);
-  if (resumes && has_slices(line.fold, slices) && std::ranges::all_of(sharded, stay(Term::Symbol::kFold)))
-    return SampleClass::kCarried;
-  return SampleClass::kWhole;
 }
 
 /// Finds the body and turns candidates that it needs into lines of class W. Readers treat C and W alike, so
@@ -141,19 +122,97 @@ Result<std::int64_t> batch_samples(const Program& program) {
   return *samples;
 }
 
+SampleClass class_by_reads(const Program& program, ValueIndex v, const kernels::ByValue<SampleClass>& of,
+                           std::int64_t slices) {
+  const Primitive& line = program.values[v];
+  if (line.kind == Kind::kInput) return class_of_input(line, slices);
+  std::vector<const Access*> sharded;
+  for (const Access& access : line.accesses) {
+    if (of[access.value] == SampleClass::kSharded) sharded.push_back(&access);
+  }
+  const auto stay = [&](Term::Symbol over) {
+    return [&, over](const Access* access) { return stays(program, line, *access, over, slices); };
+  };
+  if (sharded.empty()) return SampleClass::kWhole;
+  if (has_slices(line.shape, slices) && has_slices(line.iteration_shape(), slices) &&
+      std::ranges::any_of(sharded, stay(Term::Symbol::kIndex)))
+    return SampleClass::kSharded;
+  const bool resumes = line.kind == Kind::kDot || (line.kind == Kind::kChain && line.dtype != DType::kU8);
+  if (resumes && has_slices(line.fold, slices) && std::ranges::all_of(sharded, stay(Term::Symbol::kFold)))
+    return SampleClass::kCarried;
+  return SampleClass::kWhole;
+}
+
 Result<Classes> classify(const Program& program, std::int64_t slices) {
   DGX_TRY(const std::int64_t samples, batch_samples(program));
   if (slices < 1 || samples % slices != 0)
     return usage_error(fmt::format("a batch of {} samples has no {} equal slices", samples, slices));
   Classes classes;
   classes.slices = slices;
-  for (const Primitive& line : program.values) {
-    classes.of.push_back(line.kind == Kind::kInput ? class_of_input(line, slices)
-                                                   : class_of_line(program, line, classes.of, slices));
-  }
+  for (const ValueIndex v : program.values.indices())
+    classes.of.push_back(class_by_reads(program, v, classes.of, slices));
   find_body(program, classes);
   find_gathers(program, classes);
   return classes;
+}
+
+std::vector<ValueIndex> divided_entries(const Program& program, const Classes& classes,
+                                        const std::vector<ValueIndex>& watched) {
+  const auto count = program.values.size();
+  kernels::ByValue<bool> is_divided(count, false), is_needed(count, false);
+  kernels::ByValue<int> becoming(count, 0);  // entries that become the line
+  for (const ValueIndex v : watched) is_needed[v] = true;
+  for (const Gather& gather : classes.gathers) is_needed[gather.value] = true;
+  for (const Primitive& line : program.values) {
+    if (line.next) ++becoming[*line.next];
+  }
+  const std::vector<ValueIndex> entries = state_inputs(program);
+  for (const ValueIndex v : entries) {
+    const auto next = program.values[v].next;
+    is_divided[v] = next && has_slices(program.values[v].shape, classes.slices) && !is_needed[*next] &&
+                    program.values[*next].kind != Kind::kInput &&
+                    classes.of[*next] == SampleClass::kSharded && becoming[*next] == 1;
+  }
+  for (const ValueIndex v : program.values.indices()) {
+    const Primitive& line = program.values[v];
+    for (const Access& access : line.accesses) {
+      if (!is_divided[access.value]) continue;
+      is_divided[access.value] = classes.of[v] == SampleClass::kSharded &&
+                                 stays(program, line, access, Term::Symbol::kIndex, classes.slices);
+    }
+  }
+  std::vector<ValueIndex> out;
+  for (const ValueIndex v : program.values.indices()) {
+    if (is_divided[v]) out.push_back(v);
+  }
+  return out;
+}
+
+std::vector<ValueIndex> sparse_lines(const Program& program, const Classes& classes,
+                                     const std::vector<ValueIndex>& divided) {
+  kernels::ByValue<bool> is_kept(program.values.size(), false);
+  for (const ValueIndex v : divided) {
+    for (const Access& access : program.values[*program.values[v].next].accesses)
+      is_kept[access.value] = true;
+  }
+  const auto is_sent = [&](ValueIndex v) {
+    const Primitive& line = program.values[v];
+    if (!is_kept[v] || line.dtype != DType::kF32 || line.steps.empty()) return false;
+    const kernels::Step& last = line.steps.back();
+    const kernels::Operand& otherwise = last.operands.back();
+    return last.op == kernels::ScalarOp::kSelect && otherwise.kind == kernels::Operand::Kind::kFloat &&
+           otherwise.real == 0 && !std::signbit(otherwise.real);
+  };
+  std::vector<ValueIndex> out;
+  for (const ValueIndex v : program.values.indices()) {
+    const Primitive& line = program.values[v];
+    if (classes.of[v] != SampleClass::kCarried || line.kind != Kind::kDot) continue;
+    const bool is_sparse = std::ranges::all_of(line.accesses, [&](const Access& access) {
+      return classes.of[access.value] != SampleClass::kSharded || is_sent(access.value);
+    });
+    if (is_sparse && line.fold == Shape{classes.slices}) out.push_back(v);
+  }
+  return out;
 }
 
 bool needs_whole(const Program& program, const Classes& classes, ValueIndex line, std::size_t access) {

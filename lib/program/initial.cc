@@ -80,6 +80,14 @@ MaybeRule gpt_rule(const Program& program, const Primitive& weight, const std::s
   return Rule{Rule::Kind::kNormal, kDeviation / std::sqrt(additions)};
 }
 
+MaybeRule switch_rule(const Program& program, const Primitive& weight, const std::string& name,
+                      std::string_view last) {
+  constexpr float kRouterDeviation = 0.002F;
+  if (weight.shape.size() > 1 && name.ends_with(".router.weight"))
+    return Rule{Rule::Kind::kNormal, kRouterDeviation};
+  return gpt_rule(program, weight, name, last);
+}
+
 Result<Rule> rule_for(const Program& program, const Entry& entry, ModelKind kind) {
   const Primitive* weight = weight_of(program, entry.name);
   MaybeRule rule;
@@ -89,6 +97,7 @@ Result<Rule> rule_for(const Program& program, const Entry& entry, ModelKind kind
       case ModelKind::kMlp: rule = mlp_rule(*weight, last); break;
       case ModelKind::kResNet20: rule = resnet_rule(*weight, last); break;
       case ModelKind::kGpt: rule = gpt_rule(program, *weight, entry.name, last); break;
+      case ModelKind::kSwitch: rule = switch_rule(program, *weight, entry.name, last); break;
     }
   }
   if (rule) return *rule;

@@ -129,12 +129,18 @@ Status append_local(const Program& program, const Classes& classes, ValueIndex v
   return lines.append(std::move(local), {v, PieceLine::As::kMade});
 }
 
-/// The values that a tail reads, or that become an entry.
+bool is_divided(const Program& program, const Classes& classes, ValueIndex v) {
+  const Primitive& line = program.values[v];
+  return line.kind == Kind::kInput && line.source.kind == Source::Kind::kState &&
+         classes.of[v] == SampleClass::kSharded;
+}
+
+/// The values that a tail reads, or that become an entry which is not divided.
 ByValue<bool> reads_of_tail(const Program& program, const Classes& classes) {
   ByValue<bool> reads(program.values.size(), false);
   for (const ValueIndex v : program.values.indices()) {
     const Primitive& line = program.values[v];
-    if (line.next) reads[*line.next] = true;
+    if (line.next && !is_divided(program, classes, v)) reads[*line.next] = true;
     if (classes.body[v] || line.kind == Kind::kInput) continue;
     for (const Access& access : line.accesses) reads[access.value] = true;
   }
@@ -185,6 +191,7 @@ Result<Piece> tail_program(const Program& program, const Classes& classes) {
   PieceWriter lines(program.values.size());
   for (const ValueIndex v : program.values.indices()) {
     const Primitive& line = program.values[v];
+    if (is_divided(program, classes, v)) continue;
     const bool is_state = line.kind == Kind::kInput && line.source.kind == Source::Kind::kState;
     if (is_state || (line.kind == Kind::kInput && reads[v])) {
       DGX_CHECK(lines.append(line, {v, PieceLine::As::kMade}));

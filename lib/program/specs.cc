@@ -20,7 +20,8 @@ using Optimizer = OptimizerSpec::Kind;
 constexpr std::int64_t kMostSteps = std::int64_t{1} << 40;
 constexpr std::pair<Optimizer, std::string_view> kOptimizers[] = {
     {Optimizer::kSgd, "sgd"},   {Optimizer::kAdam, "adam"},       {Optimizer::kAdamW, "adamw"},
-    {Optimizer::kLion, "lion"}, {Optimizer::kRmsProp, "rmsprop"}, {Optimizer::kAdagrad, "adagrad"}};
+    {Optimizer::kLion, "lion"}, {Optimizer::kRmsProp, "rmsprop"}, {Optimizer::kAdagrad, "adagrad"},
+    {Optimizer::kDgc, "dgc"}};
 
 std::string_view kind_name(Optimizer kind) {
   return std::ranges::find(kOptimizers, kind, &std::pair<Optimizer, std::string_view>::first)->second;
@@ -43,16 +44,28 @@ OptimizerSpec usual(Optimizer kind) {
   }
   if (kind == Optimizer::kRmsProp || kind == Optimizer::kAdagrad) spec.learning_rate = 1e-2;
   if (kind == Optimizer::kAdagrad) spec.epsilon = 1e-10;
+  if (kind == Optimizer::kDgc) spec.momentum = 0.9;
   return spec;
 }
 
 bool has_betas(Optimizer kind) {
   return kind == Optimizer::kAdam || kind == Optimizer::kAdamW || kind == Optimizer::kLion;
 }
-bool has_momentum(Optimizer kind) { return kind == Optimizer::kSgd || kind == Optimizer::kRmsProp; }
-bool has_epsilon(Optimizer kind) { return kind != Optimizer::kSgd && kind != Optimizer::kLion; }
+bool has_momentum(Optimizer kind) {
+  return kind == Optimizer::kSgd || kind == Optimizer::kRmsProp || kind == Optimizer::kDgc;
+}
+bool has_epsilon(Optimizer kind) {
+  return kind != Optimizer::kSgd && kind != Optimizer::kLion && kind != Optimizer::kDgc;
+}
 
 const double kBelowOne = std::nextafter(1.0, 0.0);
+constexpr double kAboveZero = std::numeric_limits<double>::min();
+/// The greatest momentum: any for torch's optimisers; dgc keeps what is not sent, which must not grow by
+/// itself, nor by being rounded to binary32.
+double most_momentum(Optimizer kind) { return kind == Optimizer::kDgc ? 1 - 0x1p-24 : kMostNumber; }
+/// The least clip of dgc, far from what is 0 in binary32.
+constexpr double kLeastClip = 1e-30;
+constexpr std::int64_t kSentBits = 8;
 
 void read_betas(SpecReader& in, OptimizerSpec& spec) {
   const auto betas = in.text("betas");
@@ -84,7 +97,7 @@ Result<OptimizerSpec> parse_optimizer_spec(std::string_view text) {
   OptimizerSpec spec = usual(*kind);
   in.number("lr", spec.learning_rate, 0.0, kMostNumber);
   in.number("weight-decay", spec.weight_decay, 0.0, kMostNumber);
-  if (has_momentum(*kind)) in.number("momentum", spec.momentum, 0.0, kMostNumber);
+  if (has_momentum(*kind)) in.number("momentum", spec.momentum, 0.0, most_momentum(*kind));
   if (has_epsilon(*kind)) in.number("eps", spec.epsilon, 0.0, kMostNumber);
   if (has_betas(*kind)) read_betas(in, spec);
   if (*kind == Optimizer::kSgd) {
@@ -98,6 +111,14 @@ Result<OptimizerSpec> parse_optimizer_spec(std::string_view text) {
   if (*kind == Optimizer::kAdagrad) {
     in.number("lr-decay", spec.rate_decay, 0.0, kMostNumber);
     in.number("initial", spec.initial, 0.0, kMostNumber);
+  }
+  if (*kind == Optimizer::kDgc) {
+    in.number("density", spec.density, kAboveZero, 1.0);
+    in.number<std::int64_t>("warmup", spec.density_warmup, 0, kMostSteps);
+    double clip = 0;
+    in.number("clip", clip, kLeastClip, kMostNumber);
+    if (clip > 0) spec.clip = clip;
+    in.number("bits", spec.bits, kSentBits, kSentBits);
   }
   DGX_CHECK(in.finish());
   return spec;
@@ -123,6 +144,12 @@ json::Value to_json(const OptimizerSpec& spec) {
     out["lr_decay"] = hex_float(spec.rate_decay);
     out["initial"] = hex_float(spec.initial);
   }
+  if (spec.kind == Optimizer::kDgc) {
+    out["density"] = hex_float(spec.density);
+    out["warmup"] = spec.density_warmup;
+    if (spec.clip) out["clip"] = hex_float(*spec.clip);
+    if (spec.bits != 0) out["bits"] = spec.bits;
+  }
   return out;
 }
 
@@ -134,7 +161,7 @@ Result<OptimizerSpec> optimizer_from_json(const json::Value& value, const std::s
   OptimizerSpec spec = usual(kind.value_or(Optimizer::kSgd));
   spec.learning_rate = read_double(in, "lr", 0, kMostNumber);
   spec.weight_decay = read_double(in, "weight_decay", 0, kMostNumber);
-  if (has_momentum(spec.kind)) spec.momentum = read_double(in, "momentum", 0, kMostNumber);
+  if (has_momentum(spec.kind)) spec.momentum = read_double(in, "momentum", 0, most_momentum(spec.kind));
   if (has_epsilon(spec.kind)) spec.epsilon = read_double(in, "eps", 0, kMostNumber);
   if (has_betas(spec.kind)) {
     spec.beta1 = read_double(in, "beta1", 0, kBelowOne);
@@ -151,6 +178,12 @@ Result<OptimizerSpec> optimizer_from_json(const json::Value& value, const std::s
   if (spec.kind == Optimizer::kAdagrad) {
     spec.rate_decay = read_double(in, "lr_decay", 0, kMostNumber);
     spec.initial = read_double(in, "initial", 0, kMostNumber);
+  }
+  if (spec.kind == Optimizer::kDgc) {
+    spec.density = read_double(in, "density", kAboveZero, 1);
+    spec.density_warmup = in.integer("warmup", 0, kMostSteps);
+    if (in.has("clip")) spec.clip = read_double(in, "clip", kLeastClip, kMostNumber);
+    if (in.has("bits")) spec.bits = in.integer("bits", kSentBits, kSentBits);
   }
   DGX_CHECK(in.finish());
   return spec;

@@ -106,6 +106,7 @@ void add_json(json::Object& task, const UpdateSpec& spec) {
   if (!groups.empty()) task.emplace("groups", std::move(groups));
   if (spec.ema) task.emplace("ema", hex_float(*spec.ema));
   if (spec.accumulate != 1) task.emplace("accumulate", spec.accumulate);
+  if (spec.workers != 1) task.emplace("workers", spec.workers);
   if (!spec.frozen.empty()) task.emplace("freeze", json::Array(spec.frozen.begin(), spec.frozen.end()));
 }
 
@@ -130,6 +131,7 @@ UpdateSpec read_update(json::Fields& task) {
     if (!is_ema(*out.ema)) task.fail("ema", "must be above 0 and below 1");
   }
   if (task.has("accumulate")) out.accumulate = task.integer("accumulate", 2, kMaxAccumulate);
+  if (task.has("workers")) out.workers = task.integer("workers", 2, kMaxWorkers);
   return out;
 }
 

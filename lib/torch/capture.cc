@@ -119,6 +119,20 @@ Status read_numbers(Model& model, CapturedGraph& graph) {
   return read(AtenSource::Kind::kBuffer, model.buffers);
 }
 
+/// The start of a backward pass: tensors, and the gradients of the loss by these.
+struct BackwardStart {
+  std::vector<at::Tensor> tensors, gradients;
+};
+
+/// Adds what the model adds to the loss, whose gradient is 1.
+void add_penalty(const Model& model, Recorder& recorder, BackwardStart& start, CapturedGraph& graph) {
+  if (!model.penalty) return;
+  const at::Tensor penalty = model.penalty();
+  graph.penalty = recorder.id_of(unwrapped(penalty));
+  start.tensors.push_back(penalty);
+  start.gradients.push_back(at::ones({}));
+}
+
 Status run_backward(const CaptureRequest& request, const Model& model, const at::Tensor& output,
                     Recorder& recorder, CapturedGraph& graph) {
   if (output.scalar_type() != at::kFloat) {
@@ -132,6 +146,8 @@ Status run_backward(const CaptureRequest& request, const Model& model, const at:
   const at::Tensor output_gradient =
       functionalization::to_functional_tensor(zeros(output.sizes(), at::kFloat));
   graph.output_gradient = recorder.define(unwrapped(output_gradient), Recorder::Numbers::kMissing);
+  BackwardStart start{{output}, {output_gradient}};
+  add_penalty(model, recorder, start, graph);
   std::vector<at::Tensor> trained;
   for (const NamedTensor& p : model.parameters) {
     if (p.tensor.requires_grad()) trained.push_back(p.tensor);
@@ -139,7 +155,7 @@ Status run_backward(const CaptureRequest& request, const Model& model, const at:
   graph.gradients.resize(model.parameters.size());
   recorder.set_pass("backward");
   const auto gradients =
-      torch::autograd::grad({output}, trained, {output_gradient}, std::nullopt, false, true);
+      torch::autograd::grad(start.tensors, trained, start.gradients, std::nullopt, false, true);
   std::size_t next = 0;
   for (std::size_t i = 0; i < model.parameters.size(); ++i) {
     if (!model.parameters[i].tensor.requires_grad()) continue;
@@ -212,6 +228,7 @@ std::string message_of(const std::exception& thrown) {
 Result<CapturedGraph> capture_model(const CaptureRequest& request, Model& model) {
   const PlainKernels plain;
   Recorder recorder;
+  recorder.set_index_bounds(model.index_bounds);
   const auto fault = [&] { return internal_error(request.model + ": " + recorder.fault()); };
   try {
     DGX_TRY(CapturedGraph graph, run_pass(request, model, recorder));

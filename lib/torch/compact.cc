@@ -34,6 +34,7 @@ void each_argument(Call& call, const Visit& visit) {
 template <class Graph, class Visit>
 void each_root(Graph& graph, const Visit& visit) {
   visit(graph.output);
+  if (graph.penalty) visit(*graph.penalty);
   for (auto& gradient : graph.gradients) {
     if (gradient) visit(*gradient);
   }

@@ -204,7 +204,7 @@ Result<Model> load_torchscript(const lowering::CaptureRequest& request) {
 Result<Model> load_file(const lowering::CaptureRequest& request) {
   if (!std::filesystem::is_regular_file(request.model)) {
     return Error{ErrorCode::kMissing, fmt::format("model '{}': no such file", request.model),
-                 "a built-in model is written mlp:784-256-10, resnet20 or gpt:layers=6"};
+                 "a built-in model is written mlp:784-256-10, resnet20, gpt:layers=6 or switch:experts=4"};
   }
   DGX_TRY(const bool is_exported, Archive::is_exported(request.model));
   if (is_exported) return load_exported(request);
@@ -224,6 +224,7 @@ Result<Model> make_built_in(const lowering::CaptureRequest& request) {
     if constexpr (std::is_same_v<Spec, program::MlpSpec>) return make_mlp(one, request, x);
     if constexpr (std::is_same_v<Spec, program::ResNetSpec>) return make_resnet(one, request, x);
     if constexpr (std::is_same_v<Spec, program::GptSpec>) return make_gpt(one, request, x);
+    if constexpr (std::is_same_v<Spec, program::SwitchSpec>) return make_switch(one, request, x);
   };
   DGX_TRY(Model model, std::visit(make, spec));
   model.inputs.push_back({*(*taken)[0], usual_type(x)});
@@ -258,6 +259,14 @@ at::Tensor add_zeros(std::vector<NamedTensor>& list, std::string name, at::IntAr
   list.push_back({std::move(name), tensor, [tensor] { return tensor; },
                   [shape = sizes.vec()] { return Tensor(DType::kF32, shape); }});
   return tensor;
+}
+
+at::Tensor Affine::linear(const at::Tensor& x) const { return at::linear(x, weight, bias); }
+
+Affine add_linear(std::vector<NamedTensor>& list, const std::string& name, std::int64_t in,
+                  std::int64_t out) {
+  const at::Tensor weight = add_zeros(list, name + ".weight", {out, in});
+  return {weight, add_zeros(list, name + ".bias", {out})};
 }
 
 std::optional<Shape> square_images(std::int64_t numbers, std::int64_t channels) {

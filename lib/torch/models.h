@@ -9,6 +9,7 @@
 
 #include "dgx/lowering/aten.h"
 #include "dgx/program/specs.h"
+#include "numberless.h"
 
 namespace dgx::torch_bridge {
 
@@ -25,6 +26,12 @@ struct TakenField {
   at::ScalarType type = at::kFloat;
 };
 
+/// The entries of a linear layer, or of a norm.
+struct Affine {
+  at::Tensor weight, bias;
+  [[nodiscard]] at::Tensor linear(const at::Tensor& x) const;
+};
+
 /// A model ready for a pass under functionalisation, its tensors wrapped in place. The large ones have forms
 /// and no numbers (numberless.h): a pass does not need them.
 struct Model {
@@ -34,6 +41,9 @@ struct Model {
   std::vector<TakenField> inputs;
   /// Takes the inputs in their order; returns the result that the request names. Throws what libtorch throws.
   std::function<Result<at::Tensor>(const std::vector<at::Tensor>&)> forward;
+  /// A number that the last forward pass adds to the loss of a training step; empty: none.
+  std::function<at::Tensor()> penalty;
+  IndexBounds index_bounds = IndexBounds::kUnknown;
   std::string warning;  ///< CapturedGraph's
 };
 
@@ -47,6 +57,8 @@ struct Model {
 [[nodiscard]] at::Tensor functional(const at::Tensor& tensor);
 /// Adds a tensor of zeros that only a pass under functionalisation changes; returns it wrapped.
 at::Tensor add_zeros(std::vector<NamedTensor>& list, std::string name, at::IntArrayRef sizes);
+/// Adds NAME.weight [out, in] and NAME.bias [out].
+Affine add_linear(std::vector<NamedTensor>& list, const std::string& name, std::int64_t in, std::int64_t out);
 
 /// The shape [channels, side, side] of a square image of `numbers` numbers, if there is one.
 [[nodiscard]] std::optional<Shape> square_images(std::int64_t numbers, std::int64_t channels);
@@ -60,6 +72,9 @@ at::Tensor add_zeros(std::vector<NamedTensor>& list, std::string name, at::IntAr
                                         const lowering::BatchField& x);
 [[nodiscard]] Result<Model> make_gpt(const program::GptSpec& spec, const lowering::CaptureRequest& request,
                                      const lowering::BatchField& x);
+[[nodiscard]] Result<Model> make_switch(const program::SwitchSpec& spec,
+                                        const lowering::CaptureRequest& request,
+                                        const lowering::BatchField& x);
 
 /// A built-in model, an archive of torch.export or a TorchScript file, in training or evaluation mode. Errors
 /// as for CaptureBackend::capture; exceptions that libtorch throws while it loads a file pass through.

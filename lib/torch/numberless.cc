@@ -359,6 +359,7 @@ bool VaryingCall::must_run(const Stack& told) const {
   const bool are_integers = !any_tensor(
       told, [](const at::Tensor& tensor) { return !at::isIntegralType(tensor.scalar_type(), true); });
   if (are_integers && !has_blank_) return true;
+  if (index_bounds_ == IndexBounds::kKept) return false;
   const auto list = indices();
   return std::any_of(list.begin(), list.end(),
                      [](const Index& each) { return !are_within(each.numbers, each.least, each.size); });
@@ -367,7 +368,7 @@ bool VaryingCall::must_run(const Stack& told) const {
 VaryingCall::Outcome VaryingCall::give_results(Stack& stack, const std::function<void()>& run) const {
   if (g_all_numbers) return run(), Outcome{};
   const Outcome doubt{.is_blank = true, .is_in_doubt = true, .fault = {}};
-  const auto looked_up_by = indices();
+  const auto looked_up_by = index_bounds_ == IndexBounds::kKept ? std::vector<Index>() : indices();
   if (std::any_of(looked_up_by.begin(), looked_up_by.end(),
                   [&](const Index& each) { return is_blank_(each.numbers); }))
     return doubt;
@@ -380,7 +381,7 @@ VaryingCall::Outcome VaryingCall::give_results(Stack& stack, const std::function
     const bool may_look_up = any_tensor(arguments_, [&](const at::Tensor& tensor) {
       return at::isIntegralType(tensor.scalar_type(), /*includeBool=*/false) && is_blank_(tensor);
     });
-    if (may_look_up) return doubt;
+    if (may_look_up && index_bounds_ == IndexBounds::kUnknown) return doubt;
     run();
     return {has_blank_, false, {}};
   }

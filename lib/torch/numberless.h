@@ -45,13 +45,22 @@ class AllNumbers {
 /// True if `tensor` lies in memory of untouched_zeros().
 [[nodiscard]] bool is_untouched(const at::Tensor& tensor);
 
+/// The bounds of the numbers by which a model looks up others: kKept if it computes them so that they are
+/// inside, as zeros in their place would be.
+enum class IndexBounds { kUnknown, kKept };
+
 /// A call whose results differ from step to step.
 class VaryingCall {
  public:
-  /// `is_blank` says of an argument whether it lacks its numbers.
+  /// `is_blank` says of an argument whether it lacks its numbers; `indices`, whether numbers by which others
+  /// are looked up may be outside.
   VaryingCall(const c10::OperatorHandle& op, CallValues arguments,
-              const std::function<bool(const at::Tensor&)>& is_blank)
-      : op_(op), arguments_(arguments), has_blank_(any_tensor(arguments, is_blank)), is_blank_(is_blank) {}
+              const std::function<bool(const at::Tensor&)>& is_blank, IndexBounds indices)
+      : op_(op),
+        arguments_(arguments),
+        has_blank_(any_tensor(arguments, is_blank)),
+        is_blank_(is_blank),
+        index_bounds_(indices) {}
 
   struct Outcome {
     bool is_blank = false;     ///< the results lack their numbers
@@ -75,6 +84,7 @@ class VaryingCall {
   CallValues arguments_;
   bool has_blank_;
   std::function<bool(const at::Tensor&)> is_blank_;
+  IndexBounds index_bounds_;
 };
 
 }  // namespace dgx::torch_bridge

@@ -257,7 +257,8 @@ bool Recorder::give_results(const c10::OperatorHandle& op, IValues arguments, to
                             const std::function<void()>& run) {
   if (is_shape_check(arguments)) return run(), false;
   if (gives_varying(op, arguments)) {
-    const VaryingCall call(op, arguments, [&](const at::Tensor& tensor) { return is_blank(tensor); });
+    const VaryingCall call(
+        op, arguments, [&](const at::Tensor& tensor) { return is_blank(tensor); }, index_bounds_);
     VaryingCall::Outcome outcome = call.give_results(stack, run);
     if (outcome.is_in_doubt) throw Refusal();
     if (outcome.fault.empty()) return outcome.is_blank;

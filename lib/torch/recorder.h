@@ -17,6 +17,7 @@
 
 #include "call_values.h"
 #include "dgx/lowering/aten.h"
+#include "numberless.h"
 
 namespace dgx::torch_bridge {
 
@@ -90,6 +91,7 @@ class Recorder {
   [[nodiscard]] const std::string& hint() const { return hint_; }
   /// Not empty: the pass ended by a fault of this module, not of the model.
   [[nodiscard]] const std::string& fault() const { return fault_; }
+  void set_index_bounds(IndexBounds bounds) { index_bounds_ = bounds; }
   /// "forward" or "backward": the first word of every place.
   void set_pass(std::string pass) { pass_ = std::move(pass); }
   /// The user's line of the calls to come, "net.py:9", where the file says it itself: for archives of
@@ -123,6 +125,7 @@ class Recorder {
   std::string line_;
   std::string refusal_, hint_, fault_;
   std::size_t constant_bytes_ = 0;
+  IndexBounds index_bounds_ = IndexBounds::kUnknown;
   std::vector<Known> known_;
   std::vector<lowering::AtenSource> sources_;
   std::vector<lowering::AtenCall> calls_;

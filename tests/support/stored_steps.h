@@ -22,6 +22,7 @@ using exec::StepInputs;
 struct Stored {
   std::shared_ptr<const program::Program> program;
   std::int64_t batch = 0;
+  std::int64_t slices = 0;  ///< 0: samples
   std::map<std::string, Tensor> fields;
   State state;
 
@@ -60,6 +61,7 @@ struct Stored {
     out.schedule.total_steps = 100;
     out.seed = 9;
     out.batch = batch;
+    out.slices = slices;
     for (const auto& [name, tensor] : fields) out.fields.emplace(name, tensor.view());
     return out;
   }

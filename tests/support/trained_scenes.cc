@@ -25,6 +25,7 @@ struct Choice {
   std::optional<double> clip_norm = {};
   std::vector<const char*> groups = {};
   std::vector<std::string> frozen = {};
+  std::int64_t workers = 1;
 };
 
 // Every loss, optimiser and schedule is there, and every part of an update alone and beside others.
@@ -64,6 +65,16 @@ const std::vector<Choice>& choices() {
        0.9,
        1.0,
        {"rank<2:lr=0.5x,weight-decay=0"}},
+      {"compressed",
+       "mse",
+       "dgc:lr=0.1,density=0.2,warmup=3,clip=0.1,bits=8,weight-decay=0.1",
+       "linear:warmup=1",
+       1,
+       {},
+       {},
+       {},
+       {},
+       2},
       {"classes", "cross-entropy:label-smoothing=0.1,ignore=0", "sgd:lr=0.1"},
   };
   return kChoices;
@@ -85,6 +96,7 @@ lowering::TrainingRecipe recipe_of(const Choice& choice) {
   out.update.accumulate = choice.accumulate;
   out.update.ema = choice.ema;
   out.update.frozen = choice.frozen;
+  out.update.workers = choice.workers;
   for (const char* group : choice.groups)
     out.update.groups.push_back(must(program::parse_group(group), choice.name));
   out.schedule = must(program::fix_schedule(must(program::parse_schedule_text(choice.schedule), choice.name),

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "cpu/executor_impl.h"
+#include "cpu/fault.h"
 #include "cpu/inputs.h"
 #include "cpu/memory_limit.h"
 #include "dgx/core/rows.h"
@@ -25,12 +26,6 @@ using kernels::ValueIndex;
 
 namespace {
 
-void flip(std::span<std::uint8_t> bytes, DType dtype, const Fault& fault) {
-  const auto bit =
-      static_cast<std::size_t>(fault.element) * size_of(dtype) * 8 + static_cast<std::size_t>(fault.bit);
-  bytes[bit / 8] = static_cast<std::uint8_t>(bytes[bit / 8] ^ (1U << bit % 8));
-}
-
 /// Copies rows [begin, end) of a batch to their places in it.
 Status copy_rows(const RowView& data, const std::vector<std::int64_t>& rows, std::size_t begin,
                  std::size_t end, Tensor& to) {
@@ -41,7 +36,7 @@ Status copy_rows(const RowView& data, const std::vector<std::int64_t>& rows, std
   return {};
 }
 
-/// Flipping a bit can make any NaN, and values hold only the canonical one.
+/// A fault's operands can make any NaN, and values hold only the canonical one.
 void canonicalise_nans(std::span<std::uint8_t> bytes) {
   auto* numbers = reinterpret_cast<float*>(bytes.data());
   for (std::size_t i = 0; i < bytes.size() / sizeof(float); ++i)
@@ -119,9 +114,12 @@ void ExactExecutor::Impl::set_entry(std::size_t e, const Tensor& tensor) {
   std::copy(tensor.bytes().begin(), tensor.bytes().end(), entry.current.bytes().begin());
 }
 
-/// Replaces all entries by the state's, which must be the program's.
+/// Replaces all entries by the state's, which has them in this order, and may have others.
 void ExactExecutor::Impl::take_entries(const State& state) {
-  for (std::size_t e = 0; e < state.size(); ++e) set_entry(e, state[e].tensor);
+  std::size_t e = 0;
+  for (const Entry& entry : state) {
+    if (e < entries.size() && entry.name == entries[e].name) set_entry(e++, entry.tensor);
+  }
   packed = false;
   watched.clear();
 }
@@ -274,9 +272,8 @@ Status ExactExecutor::Impl::run_every_value(const std::optional<Fault>& fault,
   connect(machine);
   DGX_CHECK(prepare_step());
   const auto made = [&](ValueIndex v, std::span<std::uint8_t> bytes) -> Status {
-    const DType dtype = program->values[v].dtype;
-    if (fault && fault->value == v) flip(bytes, dtype, *fault);
-    if (dtype == DType::kF32) canonicalise_nans(bytes);
+    if (fault && fault->value == v) DGX_CHECK(commit_fault(*program, machine, *fault, bytes));
+    if (program->values[v].dtype == DType::kF32) canonicalise_nans(bytes);
     return visit ? visit(v, machine.view(v)) : Status{};
   };
   const Status run = machine.run_each([this](int member) { gather_batch(member); }, made);
@@ -351,7 +348,7 @@ StepProfile ExactExecutor::profile() const {
 
 /// Takes a step on the fused plan. Meanwhile the next batch is prepared: an idle member of the team gathers
 /// its rows from memory, or the system is told to read them from files.
-Status ExactExecutor::Impl::step() {
+Status ExactExecutor::Impl::make_step() {
   Machine& machine = *fused;
   pack_entries();
   connect(machine);
@@ -359,29 +356,38 @@ Status ExactExecutor::Impl::step() {
   const bool from_files = std::any_of(batch.begin(), batch.end(),
                                       [](const BatchField& field) { return !field.data.in_memory(); });
   const bool aside = machine.has_idle_members() && !from_files;
-  std::vector<std::int64_t> next;
-  bool gathered_next = false;
+  rows_to_come.clear();
+  gathered_to_come = false;
   const auto look_ahead = [&] {
-    next = order->batch_indices(position + 1);
-    if (aside) gathered_next = gather_coming(next);
+    rows_to_come = order->batch_indices(position + 1);
+    if (aside) gathered_to_come = gather_coming(rows_to_come);
   };
   if (!aside) look_ahead();
-  expect_rows(next, Where::kFile);  // read while the step runs
+  expect_rows(rows_to_come, Where::kFile);  // read while the step runs
   DGX_CHECK(machine.run([this](int member) { gather_batch(member); },
                         aside ? std::function<void()>(look_ahead) : std::function<void()>()));
   DGX_CHECK(gather_error());
   DGX_CHECK(check_finite(machine));
   watched.clear();
   for (const ValueIndex v : inputs.watched) watched.push_back(machine.view(v).as<float>()[0]);
-  finish_step(machine);  // exchanges the buffers of entries and their next values
-  rows = std::move(next);
+  return {};
+}
+
+void ExactExecutor::Impl::end_step() {
+  finish_step(*fused);  // exchanges the buffers of entries and their next values
+  std::swap(rows, rows_to_come);
   rows_position = position;
-  gathered_aside = gathered_next;
-  if (!gathered_aside) {
+  gathered_aside = gathered_to_come;
+  if (gathered_aside) {
+    for (BatchField& field : batch) std::swap(field.rows, field.coming);
+  } else {
     expect_rows(rows, Where::kMemory);  // any earlier, and the step would evict it from the caches
-    return {};
   }
-  for (BatchField& field : batch) std::swap(field.rows, field.coming);
+}
+
+Status ExactExecutor::Impl::step() {
+  DGX_CHECK(make_step());
+  end_step();
   return {};
 }
 
@@ -440,22 +446,6 @@ std::int64_t ExactExecutor::Impl::planned_bytes() const {
     bytes += static_cast<std::int64_t>(field.rows.bytes().size() + field.coming.bytes().size());
   for (const auto& [value, tensor] : given) bytes += static_cast<std::int64_t>(tensor.bytes().size());
   return bytes;
-}
-
-Status check_fault(const program::Program& program, const Fault& fault) {
-  const std::string name = "value " + std::to_string(to_number(fault.value));
-  if (!program.values.contains(fault.value)) return usage_error("the program has no " + name);
-  const Primitive& value = program.values[fault.value];
-  const auto size = static_cast<std::int64_t>(size_of(value.dtype));
-  if (fault.element < 0 || fault.element >= bytes_of(value) / size) {
-    return usage_error(name + " has no element " + std::to_string(fault.element) + ", its shape is " +
-                       to_string(value.shape));
-  }
-  if (fault.bit < 0 || fault.bit >= size * 8) {
-    return usage_error("an element of " + name + " has no bit " + std::to_string(fault.bit) + ", it is " +
-                       std::string(name_of(value.dtype)));
-  }
-  return {};
 }
 
 std::string ExactExecutor::explain() const { return exec::explain(impl_->fused->plan()); }

@@ -47,8 +47,10 @@ struct ExactExecutor::Impl {
   std::vector<std::pair<kernels::ValueIndex, Tensor>> given;  ///< a tail's `state value/N`: others fill them
   std::vector<Status> gathered;                               ///< one per member of the team: its errors
   std::vector<std::int64_t> rows;
-  std::int64_t rows_position = -1;  ///< the step that `rows` belongs to
-  bool gathered_aside = false;      ///< the batch fields already hold `rows`
+  std::int64_t rows_position = -1;         ///< the step that `rows` belongs to
+  bool gathered_aside = false;             ///< the batch fields already hold `rows`
+  std::vector<std::int64_t> rows_to_come;  ///< of the step after the one that is made
+  bool gathered_to_come = false;           ///< the batch fields hold them in `coming`
   std::int64_t position = 0;
   std::int64_t profiled_steps = 0;
   double profiled_seconds = 0;
@@ -80,6 +82,8 @@ struct ExactExecutor::Impl {
   [[nodiscard]] std::int64_t planned_bytes() const;
   [[nodiscard]] Result<merkle::StateDigests> digests(int threads);
   Status check_finite(const Machine& machine) const;
+  Status make_step();  ///< all of it but end_step()
+  void end_step();     ///< the entries become what was made
   Status step();
   Status run_every_value(const std::optional<Fault>& fault, const program::ValueVisitor& visit);
 };

@@ -95,6 +95,15 @@ class Machine {
   [[nodiscard]] bool flagged(kernels::ValueIndex value) const;
   /// True if a fused map checks `value`, so that flagged() is the answer.
   [[nodiscard]] bool is_checked(kernels::ValueIndex value) const { return checked_[value]; }
+  /// From now on run() adds up the processor time of each of the plan's operations, without calls around and
+  /// between them. One member only.
+  void time_processor() { processor_ = Processor{std::vector<double>(plan_.operations.size(), 0), 0, 0}; }
+  /// Processor seconds of a run, the mean of all since then but the first, if there are more.
+  [[nodiscard]] double processor_seconds() const;
+  /// From now on run() computes nothing: it calls neither prologue nor operations, but sleeps for the time of
+  /// each, `factor` times its processor time, with the calls around and between them. Values keep what they
+  /// are. After time_processor() and a run.
+  void sleep_instead(double factor) { sleep_factor_ = factor; }
   /// From now on run() adds up the time that each of the plan's operations takes.
   void time_operations() { operation_seconds_.assign(plan_.operations.size(), 0); }
   /// Seconds by operation; empty unless time_operations() was called.
@@ -107,6 +116,7 @@ class Machine {
   void find_idle_section();
   void run_sections(int member, int members, const std::function<void()>& aside);
   void run_surrounded(std::size_t number, int member, int members);
+  void sleep_sections();
   void run_operation(const Operation& operation, int member, int members);
   void run(const Matmul& product, Thread& thread, int member, int members);
   void run(const ColumnSum& sum, Thread& thread, int member, int members);
@@ -123,7 +133,7 @@ class Machine {
                  std::int64_t first, std::int64_t count);
   void fold_across(const Fold& fold, Thread& thread, std::int64_t begin, std::int64_t end);
   void fold_columns(const Fold& fold, Thread& thread, std::int64_t begin, std::int64_t end);
-  void sort_positions(const Chain::Key& key, std::int64_t length, Thread& thread) const;
+  void sort_positions(const Chain::Key& key, std::int64_t set, std::int64_t length, Thread& thread) const;
   const float* packed_right_side(const Matmul& product, Thread& thread, std::int64_t begin, std::int64_t end);
   void run_slices(const SlicedOperations& sliced, int member, int members, OperationClock& clock);
   void run_slice(const Operation& operation, Thread& thread, std::int64_t slices, std::int64_t begin,
@@ -145,6 +155,14 @@ class Machine {
   kernels::ByValue<bool> checked_;
   std::vector<std::unique_ptr<Thread>> threads_;
   std::vector<double> operation_seconds_;
+  /// Processor seconds by operation, and of the prologue, in so many runs.
+  struct Processor {
+    std::vector<double> by_operation;
+    double prologue = 0;
+    std::int64_t runs = 0;
+  };
+  std::optional<Processor> processor_;
+  double sleep_factor_ = 0;  // of a machine that sleeps
   // The longest section that member 0 runs alone; sections.size() if there is none.
   std::size_t idle_section_;
 };

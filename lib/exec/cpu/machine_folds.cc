@@ -1,5 +1,6 @@
 #include <array>
 #include <limits>
+#include <utility>
 
 #include "cpu/machine_thread.h"
 #include "dgx/kernels/cpu/column_sum.h"
@@ -184,11 +185,13 @@ void Machine::fold_elements(const Fold& fold, Thread& thread, std::int64_t begin
   }
 }
 
-/// Sorts positions by their key: fills thread.starts and thread.positions, ascending for each key. Positions
-/// whose key is no index of the dimension are left out.
-void Machine::sort_positions(const Chain::Key& key, std::int64_t length, Thread& thread) const {
+/// Sorts positions by the keys that a set of outputs sees: fills thread.starts and thread.positions,
+/// ascending for each key. Positions whose key is no index of the dimension are left out.
+void Machine::sort_positions(const Chain::Key& key, std::int64_t set, std::int64_t length,
+                             Thread& thread) const {
+  const std::int64_t base = key.base + key.sets.offset(0, set);
   const auto key_at = [&](std::int64_t position) {
-    const std::int64_t at = key.base + key.positions.offset(0, position);
+    const std::int64_t at = base + key.positions.offset(0, position);
     return key.dtype == DType::kU8 ? static_cast<std::int64_t>(thread.at<const std::uint8_t>(key.value)[at])
                                    : thread.at<const std::int64_t>(key.value)[at];
   };
@@ -209,8 +212,8 @@ void Machine::sort_positions(const Chain::Key& key, std::int64_t length, Thread&
 void Machine::run(const Chain& chain, Thread& thread, int member, int members) {
   const Range units = share(StripRunner::unit_count(chain.body), 1, member, members);
   if (units.begin == units.end) return;
-  if (chain.key) sort_positions(*chain.key, chain.length, thread);
   const std::int64_t size = chain.dtype == DType::kF32 ? 4 : 8;
+  std::int64_t sorted = -1;  // the set whose positions are sorted
   for (std::int64_t unit = units.begin; unit < units.end; ++unit) {
     const std::int64_t first = StripRunner::first_element(chain.body, unit);
     auto* const acc = thread.at<std::uint8_t>(chain.out) + first * size;
@@ -223,6 +226,8 @@ void Machine::run(const Chain& chain, Thread& thread, int member, int members) {
     const std::int64_t index = chain.key ? first / chain.key->stride : 0;
     // All outputs of the unit have one index, so they visit the same positions.
     if (chain.key && index == (first + count - 1) / chain.key->stride) {
+      const std::int64_t set = index / chain.key->extent;
+      if (std::exchange(sorted, set) != set) sort_positions(*chain.key, set, chain.length, thread);
       const auto at = static_cast<std::size_t>(index % chain.key->extent);
       for (std::int64_t n = thread.starts[at]; n < thread.starts[at + 1]; ++n) {
         body.set_outer(thread.positions[static_cast<std::size_t>(n)]);

@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "cpu/machine_thread.h"
+#include "cpu/processor_clock.h"
 
 namespace dgx::exec {
 
@@ -46,6 +47,15 @@ Status Machine::surround(ValueIndex value, Around around) {
 }
 
 Status Machine::run(const std::function<void(int member)>& prologue, const std::function<void()>& aside) {
+  if (sleep_factor_ > 0) {
+    sleep_sections();
+    if (aside) aside();
+    return {};
+  }
+  if (processor_ && processor_->runs++ == 1) {  // the first run was cold
+    std::ranges::fill(processor_->by_operation, 0);
+    processor_->prologue = 0;
+  }
   for (const auto& thread : threads_)
     std::fill(thread->strips.flags().begin(), thread->strips.flags().end(), 0);
   const auto begin = std::chrono::steady_clock::now();
@@ -56,7 +66,9 @@ Status Machine::run(const std::function<void(int member)>& prologue, const std::
       run_sections(member, team_->size(), aside);
     });
   } else {
+    const ProcessorClock clock(processor_ ? &processor_->prologue : nullptr);
     for (int member = 0; member < team_->size(); ++member) prologue(member);
+    clock.charge();
     run_sections(0, 1, {});
     if (aside) aside();
   }
@@ -70,7 +82,9 @@ void Machine::run_sections(int member, int members, const std::function<void()>&
   for (const Section& section : plan_.sections) {
     if (aside && member == 1 && &section == plan_.sections.data() + idle_section_) aside();
     if (section.sliced) {
+      const ProcessorClock processor(processor_ ? &processor_->by_operation[section.begin] : nullptr);
       run_slices(plan_.sliced[*section.sliced], member, members, clock);
+      processor.charge();
     } else if (!section.serial) {
       run_surrounded(section.begin, member, members);
     } else if (member == 0) {
@@ -102,12 +116,42 @@ Status Machine::run_each(const std::function<void(int member)>& prologue,
 
 void Machine::run_surrounded(std::size_t number, int member, int members) {
   const auto around = around_.find(number);
-  if (around == around_.end()) return run_operation(plan_.operations[number], member, members);
-  if (member == 0) around->second.before();
-  if (members > 1) team_->barrier(member);
+  const bool is_surrounded = around != around_.end();
+  if (is_surrounded && member == 0) around->second.before();
+  if (is_surrounded && members > 1) team_->barrier(member);
+  const ProcessorClock clock(processor_ ? &processor_->by_operation[number] : nullptr);
   run_operation(plan_.operations[number], member, members);
-  if (members > 1) team_->barrier(member);
-  if (member == 0) around->second.after();
+  clock.charge();
+  if (is_surrounded && members > 1) team_->barrier(member);
+  if (is_surrounded && member == 0) around->second.after();
+}
+
+double Machine::processor_seconds() const {
+  if (!processor_ || processor_->runs == 0) return 0;
+  double sum = processor_->prologue;
+  for (const double seconds : processor_->by_operation) sum += seconds;
+  return sum / static_cast<double>(std::max<std::int64_t>(processor_->runs - 1, 1));
+}
+
+/// Sleeps in place of all operations. What calls take is not made up for: a clock goes on from their end.
+void Machine::sleep_sections() {
+  const double each = sleep_factor_ / static_cast<double>(std::max<std::int64_t>(processor_->runs - 1, 1));
+  Sleeper sleeper(between_);
+  sleeper.add(processor_->prologue * each);
+  for (std::size_t o = 0; o < plan_.operations.size(); ++o) {
+    const auto around = around_.find(o);
+    if (around != around_.end()) {
+      sleeper.sleep();
+      around->second.before();
+      sleeper.wake();
+    }
+    sleeper.add(processor_->by_operation[o] * each);
+    if (around == around_.end()) continue;
+    sleeper.sleep();
+    around->second.after();
+    sleeper.wake();
+  }
+  sleeper.sleep();
 }
 
 }  // namespace dgx::exec

@@ -1,10 +1,12 @@
 // Parts made by ranks: phases of a local program, gathers between them, and carries from rank to rank.
 #include "cpu/parts_by_ranks.h"
 
-#include <algorithm>
-#include <chrono>
-#include <utility>
+#include <fmt/format.h>
 
+#include <algorithm>
+
+#include "cpu/fault.h"
+#include "cpu/silent_rank.h"
 #include "dgx/kernels/dot_state.h"
 #include "rewrite/channels_last.h"
 
@@ -13,9 +15,16 @@ namespace dgx::exec {
 using kernels::Kind;
 using kernels::Primitive;
 using kernels::ValueIndex;
-using kernels::cpu::DotWord;
 using program::PieceLine;
 using program::SampleClass;
+
+/// Finds what is divided and what is coded, and plans the tail, which has the other entries.
+Result<Plan> PartsExecutor::ByRanks::plan_tail() {
+  const auto divided = program::divided_entries(*program, classes, inputs.watched);
+  for (const ValueIndex v : program::sparse_lines(*program, classes, divided)) sparse_.insert(v);
+  divided_.plan(*program, classes, own().slices, divided);
+  return Impl::plan_tail();
+}
 
 Status PartsExecutor::ByRanks::plan_bodies() {
   DGX_TRY(const program::Piece local, program::local_program(*program, classes, own().slices));
@@ -51,7 +60,8 @@ void PartsExecutor::ByRanks::move_channels() {
   std::vector<ValueIndex> seen;
   for (const ValueIndex line : local_piece_.origins.indices()) {
     const ValueIndex v = made_by(line);
-    if (v != kernels::kNoValue && (gathered.contains(v) || given.contains(v))) seen.push_back(line);
+    if (v == kernels::kNoValue) continue;
+    if (gathered.contains(v) || given.contains(v) || divided_.has_line(v)) seen.push_back(line);
   }
   local_piece_.program = *with_channels_last(std::make_shared<program::Program>(local_piece_.program), seen);
 }
@@ -68,7 +78,7 @@ void PartsExecutor::ByRanks::find_kept() {
       if (is_read && local_piece_.program.values[line].kind != Kind::kInput) kept_.insert(line);
       if (is_read || v == kernels::kNoValue) continue;
       if (in_body.contains(v)) behind.insert(v);
-      if (in_body.contains(v) || given.contains(v)) kept_.insert(line);
+      if (in_body.contains(v) || given.contains(v) || divided_.has_line(v)) kept_.insert(line);
       const bool is_sharded = classes.of[v] == SampleClass::kSharded;
       if (is_sharded && given.contains(v) && !in_body.contains(v)) tail_gathers_.insert(v);
     }
@@ -99,32 +109,26 @@ std::int64_t PartsExecutor::ByRanks::own_bytes() const {
   for (const ValueIndex v : program::state_inputs(*program))
     bytes += bytes_of(at(v));  // a state that is loaded
   for (const ValueIndex line : kept_) bytes += bytes_of(local_piece_.program.values[line]);
-  return bytes;
+  std::int64_t longest = 0;
+  for (const ValueIndex v : sparse_) {
+    const kernels::DotWords words = kernels::dot_words_at(own().slices.end);  // a position is a slice
+    bytes += bytes_of(at(v)) * (1 + (words.block && words.group ? 1 : 0));
+    longest = std::max(longest, bytes_of(at(v)));
+  }
+  return bytes + divided_.bytes() + longest;
 }
 
 Status PartsExecutor::ByRanks::take_own_memory() {
+  divided_.take_memory();
   for (const ValueIndex line : kept_) {
     const ValueIndex v = local_piece_.origins[line].value;
     const Primitive& made = local_piece_.program.values[line];
-    if (v == kernels::kNoValue || (!whole.contains(v) && !given.contains(v)))
+    if (v == kernels::kNoValue || (!whole.contains(v) && !given.contains(v) && !divided_.has_line(v)))
       kept_apart_.emplace(line, Tensor(made.dtype, made.shape));
   }
   for (Body& body : bodies_) {
     body.machine->call_between([this] { ranks_.progress(); });
-    for (const ValueIndex line : body.piece.origins.indices()) {
-      const ValueIndex v = body.piece.origins[line].value;
-      const bool is_made = body.piece.program.values[line].kind != Kind::kInput && v != kernels::kNoValue;
-      if (!is_made || classes.of[v] != SampleClass::kCarried) continue;
-      DGX_CHECK(body.machine->surround(
-          line, {[this, v] {
-                   for (const exchange::Request request : std::exchange(expected_[v], {})) wait(request);
-                 },
-                 [this, v] {
-                   if (is_last()) return;
-                   for (const auto bytes : carried_at(v, own().slices.end))
-                     sent_.push_back(ranks_.send(ranks_.rank() + 1, to_number(v), bytes));
-                 }}));
-    }
+    DGX_CHECK(surround_carried(neighbours(), body, own()));
   }
   return {};
 }
@@ -133,6 +137,7 @@ std::uint8_t* PartsExecutor::ByRanks::memory_of_kept(ValueIndex line) {
   if (const auto apart = kept_apart_.find(line); apart != kept_apart_.end())
     return apart->second.bytes().data();
   const ValueIndex v = local_piece_.origins[line].value;
+  if (std::uint8_t* const next = divided_.of_line(v)) return next;
   const bool is_cut = classes.of[v] == SampleClass::kSharded;
   const std::int64_t before = is_cut ? bytes_of(at(v)) / classes.slices * own().slices.begin : 0;
   const auto found = whole.find(v);
@@ -144,7 +149,9 @@ void PartsExecutor::ByRanks::connect(Body& body, const Phase& phase) {
   for (const ValueIndex line : phase.origin.indices()) {
     const PieceLine& origin = phase.piece.origins[line];
     const bool is_input = phase.piece.program.values[line].kind == Kind::kInput;
-    if (kept_.contains(phase.origin[line])) {
+    if (std::uint8_t* const slices = is_input ? divided_.of_entry(origin.value) : nullptr) {
+      body.machine->set_memory(line, slices);
+    } else if (kept_.contains(phase.origin[line])) {
       body.machine->set_memory(line, memory_of_kept(phase.origin[line]));
     } else if (origin.as == PieceLine::As::kCarry) {
       Carried& fold = carried.at(origin.value);
@@ -152,38 +159,16 @@ void PartsExecutor::ByRanks::connect(Body& body, const Phase& phase) {
     } else if (is_input) {
       body.machine->set_memory(line, memory_of(origin));
     } else if (origin.value != kernels::kNoValue && classes.of[origin.value] == SampleClass::kCarried) {
-      const Carried& fold = carried.at(origin.value);
-      if (fold.is_dot) body.machine->resume(line, resumed(own(), fold));
-      body.machine->set_memory(line, fold.value);
+      connect_carried_once(own(), *body.machine, line, origin.value);
     }
   }
 }
 
-std::vector<std::span<std::uint8_t>> PartsExecutor::ByRanks::carried_at(ValueIndex v, std::int64_t slices) {
-  Carried& fold = carried.at(v);
-  const auto size = static_cast<std::size_t>(bytes_of(at(v)));
-  if (!fold.is_dot) {
-    const bool is_received = slices == own().slices.begin;
-    return {{is_received ? fold.other.bytes().data() : fold.value, size}};
-  }
-  const kernels::DotWords words = kernels::dot_words_at(fold.positions / classes.slices * slices);
-  std::vector<std::span<std::uint8_t>> out;
-  for (const auto& [exists, word] : {std::pair(words.block, DotWord::kBlock),
-                                     {words.group, DotWord::kGroup},
-                                     {words.total, DotWord::kTotal}}) {
-    float* const place = fold.places[static_cast<std::size_t>(word)];
-    if (exists) out.push_back({reinterpret_cast<std::uint8_t*>(place), size});
-  }
+Neighbours PartsExecutor::ByRanks::neighbours() const {
+  Neighbours out{&ranks_, std::nullopt, std::nullopt};
+  if (ranks_.rank() > 0) out.before = ranks_.rank() - 1;
+  if (!is_last()) out.behind = ranks_.rank() + 1;
   return out;
-}
-
-/// Begins to receive all running states from the rank before.
-void PartsExecutor::ByRanks::expect_carries() {
-  if (ranks_.rank() == 0) return;
-  for (const auto& [v, fold] : carried) {
-    for (const auto bytes : carried_at(v, own().slices.begin))
-      expected_[v].push_back(ranks_.receive(ranks_.rank() - 1, to_number(v), bytes));
-  }
 }
 
 Status PartsExecutor::ByRanks::gather_values(const Values& values) {
@@ -198,38 +183,94 @@ Status PartsExecutor::ByRanks::gather_values(const Values& values) {
     for (const Part& part : parts) sizes.push_back(each * (part.slices.end - part.slices.begin));
     const auto mine = all.subspan(static_cast<std::size_t>(each * own().slices.begin),
                                   static_cast<std::size_t>(each * (own().slices.end - own().slices.begin)));
+    lie_in(RankLie::In::kGather, v, mine, *element_count(at(v).shape) / classes.slices * own().slices.begin);
     requests.push_back(ranks_.gather(mine, all, sizes));
   }
-  for (const exchange::Request request : requests) wait(request);
+  for (const exchange::Request request : requests) wait_for(ranks_, request);
   for (const ValueIndex v : values) {
     const auto found = whole.find(v);
     if (found != whole.end() && given.contains(v)) std::ranges::copy(found->second.bytes(), given.at(v));
   }
-  return failed_;
+  return failed;
 }
 
 /// Gives all ranks the values of class C, which the last has.
 Status PartsExecutor::ByRanks::share_carried() {
   std::vector<exchange::Request> requests;
+  std::vector<std::span<std::uint8_t>> sparse;
+  const int last = ranks_.ranks() - 1;
   for (auto& [v, fold] : carried) {
-    const auto size = static_cast<std::size_t>(bytes_of(at(v)));
-    if (fold.is_read) requests.push_back(ranks_.broadcast(ranks_.ranks() - 1, {fold.value, size}));
+    const std::span<std::uint8_t> bytes{fold.value, static_cast<std::size_t>(bytes_of(at(v)))};
+    if (!fold.is_read) continue;
+    if (is_last()) lie_in(RankLie::In::kBroadcast, v, bytes, 0);
+    if (sparse_.contains(v))
+      sparse.push_back(bytes);
+    else
+      requests.push_back(ranks_.broadcast(last, bytes));
   }
-  for (const exchange::Request request : requests) wait(request);
-  return failed_;
+  wait_for([&] { return sparse_messages_.broadcast(last, floats_of(sparse)); });
+  for (const exchange::Request request : requests) wait_for(ranks_, request);
+  return failed;
 }
 
-void PartsExecutor::ByRanks::wait(exchange::Request request) {
-  const auto begin = std::chrono::steady_clock::now();
-  Status status = ranks_.wait(request);
-  waited_seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  if (failed_.ok()) failed_ = std::move(status);
+void PartsExecutor::ByRanks::lie_in(RankLie::In in, ValueIndex v, std::span<std::uint8_t> bytes,
+                                    std::int64_t first) const {
+  if (!lies_now || lie->rank != ranks_.rank() || lie->in != in || lie->value != v) return;
+  flip_bit(bytes, at(v).dtype, lie->element - first, lie->bit);
+}
+
+/// kUsage if a line of a part reads its own slices of a value before they are gathered, in any phase of what
+/// is gathered for the tail: it would have made something of the truth.
+Status PartsExecutor::ByRanks::check_gathered(ValueIndex v) const {
+  const auto is_gathered = [&](const Values& values) { return values.contains(v); };
+  if (!std::ranges::any_of(gathers_, is_gathered) && !tail_gathers_.contains(v))
+    return usage_error(fmt::format("value {} is none that the ranks gather", v));
+  for (std::size_t n = 0; n < phases_.size(); ++n) {
+    const Phase& phase = phases_[n];
+    for (const ValueIndex line : phase.origin.indices()) {
+      const auto reads = [&](const kernels::Access& access) {
+        return made_by(phase.origin[access.value]) == v;
+      };
+      if (!std::ranges::any_of(phase.piece.program.values[line].accesses, reads)) continue;
+      return usage_error(fmt::format("value {} is read by line {} of each rank before it is gathered", v,
+                                     phase.piece.origins[line].value));
+    }
+    if (gathers_[n].contains(v)) break;
+  }
+  return {};
+}
+
+Result<Fault> PartsExecutor::ByRanks::fault_of(const RankLie& told) const {
+  Fault fault{told.value, told.element, told.bit};
+  if (told.rank < 0 || told.rank >= ranks_.ranks())
+    return usage_error(fmt::format("there is no rank {}, there are {}", told.rank, ranks_.ranks()));
+  DGX_CHECK(check_fault(*program, fault));
+  const program::SliceRange slices = parts[static_cast<std::size_t>(told.rank)].slices;
+  if (told.in == RankLie::In::kGather) {
+    DGX_CHECK(check_gathered(told.value));
+    const std::int64_t each = *element_count(at(told.value).shape) / classes.slices;
+    if (told.element >= each * slices.begin && told.element < each * slices.end) return fault;
+    return usage_error(fmt::format("rank {} has elements {} to {} of value {}", told.rank,
+                                   each * slices.begin, each * slices.end - 1, told.value));
+  }
+  const auto fold = carried.find(told.value);
+  if (fold == carried.end())
+    return usage_error(
+        fmt::format("value {} is no fold that the ranks carry (dgx-placement(7))", told.value));
+  const bool is_last = told.rank + 1 == ranks_.ranks();
+  if (told.in == RankLie::In::kBroadcast) {
+    if (is_last && fold->second.is_read) return fault;
+    return usage_error(fmt::format("rank {} broadcasts no value, the last rank does", told.rank));
+  }
+  if (is_last) return usage_error(fmt::format("rank {} is the last, which carries nothing on", told.rank));
+  fault.position = fold->second.positions / classes.slices * slices.end;
+  return fault;
 }
 
 Status PartsExecutor::ByRanks::run_bodies() {
-  failed_ = {};
+  failed = {};
   const auto rows = order->batch_indices(tail->position);
-  expect_carries();
+  expect_carries(neighbours(), own());
   for (std::size_t n = 0; n < phases_.size(); ++n) {
     connect(bodies_[n], phases_[n]);
     const auto make_inputs = [&](int member) {
@@ -239,19 +280,78 @@ Status PartsExecutor::ByRanks::run_bodies() {
     for (const Status& status : gathered) DGX_CHECK(status);
     DGX_CHECK(gather_values(gathers_[n]));
   }
-  for (const exchange::Request request : std::exchange(sent_, {})) wait(request);
+  end_carries(neighbours());
+  wait_for([&] { return sparse_messages_.wait_for_sent(); });
   DGX_CHECK(share_carried());
-  return gather_values(tail_gathers_);
+  DGX_CHECK(gather_values(tail_gathers_));
+  return divided_.check_finite(tail->position);
+}
+
+void PartsExecutor::ByRanks::end_step() {
+  Impl::end_step();
+  divided_.advance();
+}
+
+Status PartsExecutor::ByRanks::load(const State& state) {
+  DGX_CHECK(Impl::load(state));
+  divided_.load(state);
+  return {};
+}
+
+/// Gives all ranks this one's numbers of a state whose names, types and shapes they know.
+Status PartsExecutor::ByRanks::give(const State& state) {
+  for (const Entry& entry : state) {
+    const ByteView bytes = entry.tensor.bytes();  // the root's are only read
+    DGX_CHECK(ranks_.wait(ranks_.broadcast(0, {const_cast<std::uint8_t*>(bytes.data()), bytes.size()})));
+  }
+  return {};
+}
+
+Status PartsExecutor::ByRanks::take() {
+  State state;
+  for (const ValueIndex v : program::state_inputs(*program)) {
+    state.push_back({at(v).source.name, Tensor(at(v).dtype, at(v).shape)});
+    DGX_CHECK(ranks_.wait(ranks_.broadcast(0, state.back().tensor.bytes())));
+  }
+  return load(state);
+}
+
+Result<State> PartsExecutor::ByRanks::collect() {
+  std::vector<program::SliceRange> slices;
+  for (const Part& part : parts) slices.push_back(part.slices);
+  State shared = tail->state({}), out;
+  for (const ValueIndex v : program::state_inputs(*program)) {
+    const std::string& name = at(v).source.name;
+    const bool is_divided = divided_.has_entry(v);
+    if (ranks_.rank() == 0) {
+      const auto found = std::ranges::find(shared, name, &Entry::name);
+      out.push_back(is_divided ? Entry{name, Tensor(at(v).dtype, at(v).shape)} : std::move(*found));
+    }
+    if (is_divided)
+      DGX_CHECK(divided_.collect(v, ranks_, slices, out.empty() ? nullptr : &out.back().tensor));
+  }
+  return out;
+}
+
+Result<std::int64_t> PartsExecutor::bytes_of_rank(std::shared_ptr<const program::Program> program,
+                                                  const StepInputs& inputs, int threads, int rank,
+                                                  const std::vector<std::int64_t>& bounds) {
+  SilentRank alone(rank, static_cast<int>(bounds.size()) - 1);
+  ByRanks impl(alone);
+  impl.program = std::move(program);
+  impl.inputs = inputs;
+  impl.threads = threads;
+  return impl.count_memory(alone.ranks(), bounds);
 }
 
 Result<std::unique_ptr<PartsExecutor>> PartsExecutor::create_on(
     exchange::Exchange& ranks, std::shared_ptr<const program::Program> program, const StepInputs& inputs,
-    int threads) {
+    int threads, const std::vector<std::int64_t>& bounds) {
   auto impl = std::make_unique<ByRanks>(ranks);
   impl->program = std::move(program);
   impl->inputs = inputs;
   impl->threads = threads;
-  DGX_CHECK(impl->prepare(ranks.ranks()));
+  DGX_CHECK(impl->prepare(ranks.ranks(), bounds));
   return std::unique_ptr<PartsExecutor>(new PartsExecutor(std::move(impl)));
 }
 

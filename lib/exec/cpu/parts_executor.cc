@@ -57,48 +57,82 @@ Status PartsExecutor::Impl::prepare_step() {
 void PartsExecutor::Impl::gather(const Part& part, const std::vector<std::int64_t>& rows, int member) {
   Status& status = gathered[static_cast<std::size_t>(member)];
   status = {};
-  const std::int64_t members = tail->team->size(), slices = part.slices.end - part.slices.begin;
-  const std::int64_t begin = slices * member / members, end = slices * (member + 1) / members;
-  for (auto& [v, tensor] : local) {
-    const std::size_t size = static_cast<std::size_t>(bytes_of(at(v)) / classes.slices);
-    if (at(v).source.kind == Source::Kind::kBatch) {
-      for (std::int64_t i = begin; i < end; ++i) {
-        const auto row = rows[static_cast<std::size_t>(part.slices.begin + i)];
-        Status copied =
-            fields.at(v).copy(row, tensor.bytes().subspan(static_cast<std::size_t>(i) * size, size));
-        if (!copied.ok()) status = std::move(copied);
-      }
-      continue;
-    }
-    const auto each = static_cast<std::int64_t>(size / sizeof(float));
-    const auto ordinal = static_cast<std::uint32_t>(std::strtoul(at(v).source.name.c_str(), nullptr, 10));
-    const kernels::Stream stream{kernels::StreamKind::kDropout, ordinal};
-    for (std::int64_t e = begin * each; e < end * each; ++e) {
-      tensor.as<float>()[static_cast<std::size_t>(e)] =
-          kernels::uniform(inputs.seed, stream, tail->position, part.slices.begin * each + e);
-    }
+  for (const auto& [v, tensor] : local) {
+    Status made = gather(v, part, rows, member);
+    if (!made.ok()) status = std::move(made);
   }
 }
 
-Status PartsExecutor::Impl::step() {
+Status PartsExecutor::Impl::gather(ValueIndex v, const Part& part, const std::vector<std::int64_t>& rows,
+                                   int member) {
+  Tensor& tensor = local.at(v);
+  const std::int64_t members = tail->team->size();
+  // Rows of the input, which are samples of a batch: how many a part has, and where they begin.
+  const std::int64_t rows_of_slice = at(v).shape[0] / classes.slices;
+  const std::int64_t count = (part.slices.end - part.slices.begin) * rows_of_slice;
+  const std::int64_t first = part.slices.begin * rows_of_slice;
+  const std::int64_t begin = count * member / members, end = count * (member + 1) / members;
+  const std::int64_t size = bytes_of(at(v)) / at(v).shape[0];
+  if (at(v).source.kind == Source::Kind::kBatch) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const auto row = rows[static_cast<std::size_t>(first + i)];
+      DGX_CHECK(fields.at(v).copy(
+          row, tensor.bytes().subspan(static_cast<std::size_t>(i * size), static_cast<std::size_t>(size))));
+    }
+    return {};
+  }
+  const std::int64_t each = size / static_cast<std::int64_t>(sizeof(float));
+  const auto ordinal = static_cast<std::uint32_t>(std::strtoul(at(v).source.name.c_str(), nullptr, 10));
+  const kernels::Stream stream{kernels::StreamKind::kDropout, ordinal};
+  for (std::int64_t e = begin * each; e < end * each; ++e) {
+    tensor.as<float>()[static_cast<std::size_t>(e)] =
+        kernels::uniform(inputs.seed, stream, tail->position, first * each + e);
+  }
+  return {};
+}
+
+Status PartsExecutor::Impl::make_step() {
   tail->pack_entries();  // into rows
   DGX_CHECK(prepare_step());
   DGX_CHECK(run_bodies());
-  return tail->step();
+  return tail->make_step();
 }
 
-/// Takes a step by an executor of the whole batch.
-Status PartsExecutor::Impl::trace(const std::function<Status(ExactExecutor&)>& take_step) {
+Result<State> PartsExecutor::Impl::traced(const State& state,
+                                          const std::function<Status(StepExecutor&)>& take_step) {
   if (!at_once) {
     DGX_TRY(at_once, ExactExecutor::create(program, inputs, threads));
   }
-  DGX_CHECK(at_once->load(tail->state({})));
+  DGX_CHECK(at_once->load(state));
   DGX_CHECK(take_step(*at_once));
-  DGX_TRY(const State after, at_once->state());
-  tail->take_entries(after);
-  tail->position = at_once->position();
+  return at_once->state();
+}
+
+Status PartsExecutor::Impl::trace(const std::function<Status(StepExecutor&)>& take_step) {
+  if (!has_whole_state()) return internal_error("a rank without the whole state cannot trace: see traced()");
+  DGX_TRY(const State after, traced(tail->state({}), take_step));
+  return load(after);
+}
+
+Status PartsExecutor::Impl::load(const State& state) {
+  DGX_TRY(tail->position, check_loadable(*program, state));
+  tail->take_entries(state);
   return {};
 }
+
+void PartsExecutor::Impl::wait_for(exchange::Exchange& ranks, exchange::Request request) {
+  wait_for([&] { return ranks.wait(request); });
+}
+
+void PartsExecutor::Impl::wait_for(const std::function<Status()>& messages) {
+  const auto begin = std::chrono::steady_clock::now();
+  Status status = messages();
+  waited_seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  if (failed.ok()) failed = std::move(status);
+}
+
+Status PartsExecutor::Impl::give(const State&) { return internal_error("parts in turn have no ranks"); }
+Status PartsExecutor::Impl::take() { return internal_error("parts in turn have no ranks"); }
 
 std::int64_t PartsExecutor::Impl::planned_bytes() {
   std::int64_t bytes = tail->planned_bytes() + own_bytes();
@@ -126,19 +160,64 @@ Result<std::unique_ptr<PartsExecutor>> PartsExecutor::create(std::shared_ptr<con
   return std::unique_ptr<PartsExecutor>(new PartsExecutor(std::move(impl)));
 }
 
-Status PartsExecutor::load(const State& state) {
-  DGX_TRY(impl_->tail->position, check_loadable(*impl_->program, state));
-  impl_->tail->take_entries(state);
-  return {};
+Status PartsExecutor::load(const State& state) { return impl_->load(state); }
+bool PartsExecutor::is_pipeline() const { return impl_->is_pipeline(); }
+bool PartsExecutor::has_whole_state() const { return impl_->has_whole_state(); }
+int PartsExecutor::stages() const { return impl_->stages(); }
+
+Result<std::vector<Digest>> PartsExecutor::digests_of_entries(int threads) const {
+  DGX_TRY(const merkle::StateDigests own, impl_->tail->digests(threads));
+  std::vector<Digest> out;
+  for (const ValueIndex v : program::state_inputs(*impl_->program)) {
+    const auto& entries = impl_->tail->entries;
+    const auto found = std::ranges::find(entries, impl_->at(v).source.name, &Impl::Step::EntrySlot::name);
+    out.push_back(found == entries.end() ? Digest()
+                                         : own.tensors[static_cast<std::size_t>(found - entries.begin())]);
+  }
+  return out;
 }
 
-Status PartsExecutor::step() {
-  if (!impl_->profiles) return impl_->step();
+const std::string& PartsExecutor::name_of_entry(std::size_t n) const {
+  return impl_->at(program::state_inputs(*impl_->program)[n]).source.name;
+}
+
+Status PartsExecutor::give(const State& state) { return impl_->give(state); }
+Status PartsExecutor::take() { return impl_->take(); }
+Result<State> PartsExecutor::collect() { return impl_->collect(); }
+Result<State> PartsExecutor::traced(const State& state,
+                                    const std::function<Status(StepExecutor&)>& take_step) {
+  return impl_->traced(state, take_step);
+}
+
+Status PartsExecutor::make_step() {
+  if (!impl_->profiles) return impl_->make_step();
   const auto begin = std::chrono::steady_clock::now();
-  DGX_CHECK(impl_->step());
+  DGX_CHECK(impl_->make_step());
   impl_->profiled_seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   ++impl_->profiled_steps;
   return {};
+}
+
+void PartsExecutor::end_step() { impl_->end_step(); }
+
+Status PartsExecutor::step() {
+  DGX_CHECK(make_step());
+  end_step();
+  return {};
+}
+
+Result<Fault> PartsExecutor::set_lie(const RankLie& lie) {
+  DGX_TRY(const Fault fault, impl_->fault_of(lie));
+  impl_->lie = lie;
+  return fault;
+}
+bool PartsExecutor::has_lie() const { return impl_->lie.has_value(); }
+
+Status PartsExecutor::make_step_with_lie() {
+  impl_->lies_now = impl_->lie.has_value();
+  Status status = make_step();
+  impl_->lies_now = false;
+  return status;
 }
 
 std::int64_t PartsExecutor::position() const { return impl_->tail->position; }
@@ -151,22 +230,24 @@ Result<PendingState> PartsExecutor::snapshot(const LeaveOut& leave_out) {
     return std::move(*kept);
   });
 }
-float PartsExecutor::loss() const { return impl_->tail->loss(); }
+float PartsExecutor::loss() const { return impl_->loss(); }
 std::span<const float> PartsExecutor::watched() const { return impl_->tail->watched; }
 std::vector<std::int64_t> PartsExecutor::samples_of_parts() const {
   std::vector<std::int64_t> out;
-  for (const Part& part : impl_->parts) out.push_back(part.slices.end - part.slices.begin);
+  const std::int64_t each = impl_->inputs.batch / impl_->classes.slices;
+  for (const Part& part : impl_->parts) out.push_back((part.slices.end - part.slices.begin) * each);
   return out;
 }
 int PartsExecutor::threads() const { return impl_->threads; }
 double PartsExecutor::waited_seconds() const { return impl_->waited_seconds; }
+std::int64_t PartsExecutor::saved_bytes() const { return impl_->saved_bytes(); }
 std::int64_t PartsExecutor::planned_bytes() const { return impl_->planned_bytes(); }
 
 Status PartsExecutor::trace(const program::ValueVisitor& visit) {
-  return impl_->trace([&](ExactExecutor& executor) { return executor.trace(visit); });
+  return impl_->trace([&](StepExecutor& executor) { return executor.trace(visit); });
 }
 Status PartsExecutor::trace(const Fault& fault, const program::ValueVisitor& visit) {
-  return impl_->trace([&](ExactExecutor& executor) { return executor.trace(fault, visit); });
+  return impl_->trace([&](StepExecutor& executor) { return executor.trace(fault, visit); });
 }
 
 std::string PartsExecutor::explain() const {

@@ -8,8 +8,7 @@ namespace dgx::exec {
 
 /// Makes all parts in this process, one after another. What they gather, the head makes before.
 struct PartsExecutor::InTurn final : PartsExecutor::Impl {
-  Body head{.of_part = false};  ///< without lines if the bodies gather nothing
-  std::vector<Body> bodies;     ///< parts may share one
+  std::vector<Body> bodies;  ///< parts may share one
 
   Status plan_bodies() override;
   Status run_bodies() override;
@@ -17,12 +16,8 @@ struct PartsExecutor::InTurn final : PartsExecutor::Impl {
   [[nodiscard]] double runs_of(const Body& body) const override;
 
  private:
-  Status plan_head();
-  Status run_head();
-  Status find_bodies();
   Status add_body(const Part& part);
   void connect(const Part& part, Machine& machine);
-  void connect_carried(const Part& part, Machine& machine, kernels::ValueIndex line, kernels::ValueIndex v);
   void keep_values(const Part& part, const Machine& machine);
   Status run(const Part& part, const std::vector<std::int64_t>& rows);
 };

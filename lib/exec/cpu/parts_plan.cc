@@ -93,26 +93,52 @@ std::int64_t bytes_of_code(const program::Program& program) {
   return static_cast<std::int64_t>(program.values.size()) * kOfLine + text * kOfCharacter;
 }
 
-Status PartsExecutor::Impl::prepare(std::int64_t count) {
+Result<Plan> PartsExecutor::Impl::plan(std::int64_t count, const std::vector<std::int64_t>& bounds) {
   DGX_TRY(const std::int64_t samples, program::batch_samples(*program));
-  if (count < 1 || count > samples)
-    return usage_error(fmt::format("a batch of {} samples cannot be cut into {} parts", samples, count));
-  DGX_TRY(classes, program::classify(*program, samples));
+  const std::int64_t slices = inputs.slices == 0 ? samples : inputs.slices;
+  if (count < 1 || count > slices) {
+    const char* const of = inputs.slices == 0 ? "samples" : "workers";
+    return usage_error(fmt::format("a batch of {} {} cannot be cut into {} parts", slices, of, count));
+  }
+  DGX_TRY(classes, program::classify(*program, slices));
   DGX_TRY(order, kernels::DataOrder::create(inputs.seed, samples_of(inputs), inputs.batch));
-  for (std::int64_t q = 0; q < count; ++q)
-    parts.push_back({{samples * q / count, samples * (q + 1) / count}});
+  const auto bound = [&](std::int64_t q) {
+    return bounds.empty() ? slices * q / count : bounds[static_cast<std::size_t>(q)];
+  };
+  const bool is_cut =
+      bounds.empty() || (std::ssize(bounds) == count + 1 && bounds.front() == 0 && bounds.back() == slices &&
+                         std::ranges::is_sorted(bounds, std::less_equal()));
+  if (!is_cut) return internal_error("bounds that do not cut a batch into parts");
+  for (std::int64_t q = 0; q < count; ++q) parts.push_back({{bound(q), bound(q + 1)}});
   DGX_TRY(Plan of_tail, plan_tail());
   DGX_CHECK(plan_bodies());
+  return of_tail;
+}
+
+Status PartsExecutor::Impl::prepare(std::int64_t count, const std::vector<std::int64_t>& bounds) {
+  DGX_TRY(Plan of_tail, plan(count, bounds));
   return take_memory(std::move(of_tail));
+}
+
+Result<std::int64_t> PartsExecutor::Impl::count_memory(std::int64_t count,
+                                                       const std::vector<std::int64_t>& bounds) {
+  DGX_TRY(const Plan of_tail, plan(count, bounds));
+  DGX_TRY(const Needs needs, needs_of(of_tail));
+  return needs.arena + needs.beside;
 }
 
 /// Plans the tail, which has all entries. What is to be watched after a step, and is made in the body, is
 /// given to it, too.
 Result<Plan> PartsExecutor::Impl::plan_tail() {
   DGX_TRY(tail_piece, program::tail_program(*program, classes));
+  return plan_tail_piece(inputs.watched);
+}
+
+/// Plans tail_piece.
+Result<Plan> PartsExecutor::Impl::plan_tail_piece(const std::vector<ValueIndex>& watched) {
   StepInputs of_tail = inputs;
   of_tail.watched.clear();
-  for (const ValueIndex v : inputs.watched) {
+  for (const ValueIndex v : watched) {
     const auto& origins = tail_piece.origins;
     auto found = std::ranges::find(origins, v, &PieceLine::value);
     if (found == origins.end()) {
@@ -138,27 +164,33 @@ Result<Plan> PartsExecutor::Impl::plan_tail() {
   return tail->plan_step(Step::Entries::kInRows);
 }
 
-/// Takes the memory of the whole step: state, carries, inputs, and what the plans of all pieces need. All of
-/// it must fit before any is taken.
-Status PartsExecutor::Impl::take_memory(Plan of_tail) {
-  const std::vector<Body*> all = bodies_of_step();
-  std::int64_t size = 0, bytes = code_bytes + own_bytes();
-  bytes += exec::planned_bytes(of_tail, tail->team->size()) + input_bytes(of_tail);
-  Inputs read;
-  for (const Body* const body : all) {
-    DGX_CHECK(add_inputs(*body, read));
-    size = std::max(size, body->plan.arena_bytes);
-    bytes += exec::planned_bytes(body->plan, tail->team->size()) - body->plan.arena_bytes;
+/// The memory of the whole step: state, carries, inputs, and what the plans of all pieces need.
+Result<PartsExecutor::Impl::Needs> PartsExecutor::Impl::needs_of(const Plan& of_tail) {
+  Needs out;
+  out.beside = code_bytes + own_bytes();
+  out.beside += exec::planned_bytes(of_tail, tail->team->size()) + input_bytes(of_tail);
+  for (const Body* const body : bodies_of_step()) {
+    DGX_CHECK(add_inputs(*body, out.inputs));
+    out.arena = std::max(out.arena, body->plan.arena_bytes);
+    out.beside += exec::planned_bytes(body->plan, tail->team->size()) - body->plan.arena_bytes;
   }
-  for (const auto* inputs_of : {&read.local, &read.whole}) {
-    for (const auto& [v, input] : *inputs_of) bytes += bytes_of(*input);
+  for (const auto* inputs_of : {&out.inputs.local, &out.inputs.whole}) {
+    for (const auto& [v, input] : *inputs_of) out.beside += bytes_of(*input);
   }
   for (const ValueIndex v : program->values.indices()) {
-    if (classes.of[v] != SampleClass::kCarried) continue;
+    if (classes.of[v] != SampleClass::kCarried || !makes(v)) continue;
     plan_carried(v);
-    bytes += carried.at(v).values() * bytes_of(at(v));
+    out.beside += carried.at(v).values() * bytes_of(at(v));
   }
-  DGX_CHECK(check_memory(size + bytes, processes_here()));
+  return out;
+}
+
+/// Takes the memory of the whole step, if all of it fits.
+Status PartsExecutor::Impl::take_memory(Plan of_tail) {
+  DGX_TRY(const Needs needs, needs_of(of_tail));
+  const Inputs& read = needs.inputs;
+  const std::int64_t size = needs.arena;
+  DGX_CHECK(check_memory(needs.arena + needs.beside, processes_here()));
   DGX_CHECK(tail->take_memory(std::move(of_tail)));
   for (auto& [line, tensor] : tail->given) given[tail_piece.origins[line].value] = tensor.bytes().data();
   for (const auto& [v, fold] : carried) take_carried(v);
@@ -169,7 +201,7 @@ Status PartsExecutor::Impl::take_memory(Plan of_tail) {
   for (const auto& [v, input] : read.local) local.emplace(v, tensor_of(*input));
   for (const auto& [v, input] : read.whole) whole.emplace(v, tensor_of(*input));
   arena = std::make_shared<Tensor>(DType::kU8, Shape{size});
-  for (Body* const body : all)
+  for (Body* const body : bodies_of_step())
     body->machine = std::make_unique<Machine>(std::move(body->plan), tail->team, arena);
   return take_own_memory();
 }
@@ -202,6 +234,12 @@ Status PartsExecutor::Impl::add_inputs(const Body& body, Inputs& read) {
   return {};
 }
 
+std::vector<std::int64_t> PartsExecutor::Impl::carry_bounds() const {
+  std::vector<std::int64_t> out{0};
+  for (const Part& part : parts) out.push_back(part.slices.end);
+  return out;
+}
+
 /// Finds what must be carried of the line.
 void PartsExecutor::Impl::plan_carried(ValueIndex v) {
   const Primitive& line = at(v);
@@ -210,8 +248,8 @@ void PartsExecutor::Impl::plan_carried(ValueIndex v) {
   fold.is_read = given.contains(v);
   fold.positions = positions_of(line);
   if (!fold.is_dot) return;
-  std::vector<std::int64_t> bounds{0};
-  for (const Part& part : parts) bounds.push_back(fold.positions / classes.slices * part.slices.end);
+  std::vector<std::int64_t> bounds = carry_bounds();
+  for (std::int64_t& bound : bounds) bound *= fold.positions / classes.slices;
   const auto used = kernels::cpu::words_used(bounds);
   const DotWord total = kernels::cpu::place_of(DotWord::kTotal, fold.positions);
   for (const DotWord word : {DotWord::kBlock, DotWord::kGroup, DotWord::kTotal}) {

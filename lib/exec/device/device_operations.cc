@@ -72,6 +72,9 @@ std::optional<KeyedChain> recognise_keyed_chain(ValueIndex value, const Compiled
   auto key = recognise_key(primitive, accesses);
   const bool is_shared = key && key->stride % kLanes == 0 && primitive.count % kLanes == 0;
   if (!is_shared) return std::nullopt;
+  // The kernel knows one set.
+  const auto& of_sets = key->sets.strides[0];
+  if (std::ranges::any_of(of_sets, [](auto stride) { return stride != 0; })) return std::nullopt;
   return KeyedChain{value, std::move(*key)};
 }
 

@@ -112,13 +112,15 @@ struct Fold {
 
 /// A chain, run position by position over strips of outputs.
 struct Chain {
-  /// Set if `when` requires a number that depends on the position alone (the key) to equal one of the
-  /// output's indices: an output then visits only the positions whose key is that index.
+  /// Set if `when` requires a number (the key) to equal one of the output's indices, and the key depends on
+  /// the position and on indices before that one alone: an output then visits only the positions whose key is
+  /// its index. Outputs that are alike in the indices before it are a set, and see the same keys.
   struct Key {
     kernels::ValueIndex value{};
     DType dtype = DType::kI64;
     std::int64_t base = 0;
     LoopNest positions;       ///< one map: from the position to the value's element
+    LoopNest sets;            ///< one map: what a set adds to it
     std::int64_t extent = 0;  ///< extent of the output's dimension that the key is compared with
     std::int64_t stride = 0;  ///< stride of that dimension, in output elements
   };

@@ -148,11 +148,17 @@ std::optional<Chain::Key> recognise_key(const CompiledPrimitive& primitive,
   const auto equality = equality_in(primitive.when, primitive.when.result);
   if (!equality) return std::nullopt;
   const StripAccess& access = accesses[equality->access];
-  const auto& iteration = access.plain.iteration;
-  const bool of_position =
-      std::all_of(iteration.begin(), iteration.end(), [](auto stride) { return stride == 0; });
-  if (!access.guarded.empty() || !of_position) return std::nullopt;
+  if (!access.guarded.empty()) return std::nullopt;
   Chain::Key key;
+  key.sets.strides.resize(1);
+  for (std::size_t d = 0; d < primitive.iteration.size(); ++d) {
+    const std::int64_t stride = primitive.iteration[d] == 1 ? 0 : access.plain.iteration[d];
+    if (d >= equality->dimension && stride != 0) return std::nullopt;
+    if (d >= equality->dimension) continue;
+    key.sets.extents.push_back(primitive.iteration[d]);
+    key.sets.strides[0].push_back(stride);
+  }
+  key.sets.collapse();
   key.value = access.plain.value;
   key.dtype = primitive.accesses[equality->access].dtype;
   key.base = access.plain.base;

@@ -85,22 +85,43 @@ class PhaseWriter {
 
 std::vector<Phase> phases_of(const program::Piece& local) {
   const ByValue<std::size_t> gathers = gathers_before(local);
+  const std::size_t count = gathers.size() == 0 ? 0 : *std::ranges::max_element(gathers) + 1;
+  std::vector<Phase> phases;
+  for (std::size_t n = 0; n < count; ++n) {
+    std::vector<ValueIndex> lines;
+    for (const ValueIndex line : local.origins.indices()) {
+      if (local.program.values[line].kind != Kind::kInput && gathers[line] == n) lines.push_back(line);
+    }
+    phases.push_back(phase_making(local, lines, [](ValueIndex) { return false; }));
+  }
+  return phases;
+}
+
+Phase phase_making(const program::Piece& local, const std::vector<ValueIndex>& lines,
+                   const std::function<bool(ValueIndex line)>& is_free) {
   std::map<ValueIndex, ValueIndex> carries;  // by the line that they become
   for (const ValueIndex line : local.origins.indices()) {
     if (const auto next = local.program.values[line].next) carries[*next] = line;
   }
-  const std::size_t count = gathers.size() == 0 ? 0 : *std::ranges::max_element(gathers) + 1;
-  std::vector<Phase> phases(count);
-  for (std::size_t n = 0; n < count; ++n) {
-    PhaseWriter writer(local, phases[n]);
-    for (const ValueIndex line : local.origins.indices()) {
-      if (local.program.values[line].kind == Kind::kInput || gathers[line] != n) continue;
-      if (const auto carry = carries.find(line); carry != carries.end()) writer.append_carry(carry->second);
-      writer.append(line);
+  ByValue<bool> made(local.origins.size(), false);
+  for (const ValueIndex line : lines) made[line] = true;
+  for (std::size_t n = made.size(); n-- > 0;) {
+    const auto line = static_cast<ValueIndex>(n);
+    if (!made[line]) continue;
+    for (const kernels::Access& access : local.program.values[line].accesses) {
+      if (local.program.values[access.value].kind != Kind::kInput && is_free(access.value))
+        made[access.value] = true;
     }
-    writer.finish();
   }
-  return phases;
+  Phase phase;
+  PhaseWriter writer(local, phase);
+  for (const ValueIndex line : local.origins.indices()) {
+    if (!made[line]) continue;
+    if (const auto carry = carries.find(line); carry != carries.end()) writer.append_carry(carry->second);
+    writer.append(line);
+  }
+  writer.finish();
+  return phase;
 }
 
 }  // namespace dgx::exec

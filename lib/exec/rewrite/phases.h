@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "dgx/program/pieces.h"
@@ -16,5 +17,9 @@ struct Phase {
 /// another, in their order. A gather is from a line that makes a part's slices of a value to the input that
 /// is the whole value.
 [[nodiscard]] std::vector<Phase> phases_of(const program::Piece& local);
+
+/// The phase that makes these lines of a local program, and of what they need those for which `is_free`.
+[[nodiscard]] Phase phase_making(const program::Piece& local, const std::vector<kernels::ValueIndex>& lines,
+                                 const std::function<bool(kernels::ValueIndex line)>& is_free);
 
 }  // namespace dgx::exec

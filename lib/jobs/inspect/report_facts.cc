@@ -35,6 +35,7 @@ std::string words_of_optimizer(const program::OptimizerSpec& spec) {
       case program::OptimizerSpec::Kind::kLion: return "Lion";
       case program::OptimizerSpec::Kind::kRmsProp: return "RMSprop";
       case program::OptimizerSpec::Kind::kAdagrad: return "Adagrad";
+      case program::OptimizerSpec::Kind::kDgc: return "DGC";
     }
     return {};
   };
@@ -42,6 +43,8 @@ std::string words_of_optimizer(const program::OptimizerSpec& spec) {
   out += fmt::format(", learning rate {}", spec.learning_rate);
   if (spec.momentum != 0) out += fmt::format(", momentum {}", spec.momentum);
   if (spec.weight_decay != 0) out += fmt::format(", weight decay {}", spec.weight_decay);
+  if (spec.kind == program::OptimizerSpec::Kind::kDgc)
+    out += fmt::format(", workers send {} % of their numbers", 100 * spec.density);
   return out;
 }
 
@@ -211,6 +214,8 @@ std::vector<Fact> bought_of(const Evidence& evidence) {
     out.push_back({"frozen", clipped(fmt::format("{}", fmt::join(task.update.frozen, ", ")))});
   if (task.update.accumulate != 1)
     out.push_back({"updated", fmt::format("every {} steps", grouped(task.update.accumulate))});
+  if (task.update.workers != 1)
+    out.push_back({"gradients", fmt::format("of {} workers, added up", grouped(task.update.workers))});
   if (task.update.ema)
     out.push_back({"averaged weights", fmt::format("keep {} in an update", decimal(*task.update.ema))});
   const std::vector<Fact> rest{

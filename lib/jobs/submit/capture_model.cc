@@ -65,7 +65,7 @@ DType usual_type(const std::string& name, DType stored, const TrainingRecipe& re
 /// The type that a built-in model takes.
 Result<DType> built_in_type(const std::string& model) {
   DGX_TRY(const program::ModelSpec spec, program::parse_model_spec(model));
-  return std::holds_alternative<program::GptSpec>(spec) ? DType::kI64 : DType::kF32;
+  return program::decoder_of(spec) != nullptr ? DType::kI64 : DType::kF32;
 }
 
 Result<std::vector<BatchField>> batch_fields(const SubmitOptions& options, const std::string& model,

@@ -17,6 +17,7 @@ std::string first_difference(const manifest::Task& found, const manifest::Task& 
       {"--group", found.update.groups == made.update.groups},
       {"--freeze", found.update.frozen == made.update.frozen},
       {"--accumulate", found.update.accumulate == made.update.accumulate},
+      {"--workers", found.update.workers == made.update.workers},
       {"--ema", found.update.ema == made.update.ema},
       {"--batch", found.batch == made.batch},
       {"--steps or --epochs", found.steps == made.steps},

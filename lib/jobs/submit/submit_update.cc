@@ -24,6 +24,18 @@ std::size_t group_of(const program::Program& program, const kernels::Primitive& 
   return 0;
 }
 
+Status check_workers(const SubmitOptions& options) {
+  if (!options.workers) return {};
+  if (*options.workers < 2 || *options.workers > program::kMaxWorkers) {
+    return usage_error(fmt::format("--workers: {} is not 2 to {}", *options.workers, program::kMaxWorkers),
+                       "without it a gradient is one sum over the batch");
+  }
+  if (options.batch % *options.workers == 0) return {};
+  return usage_error(
+      fmt::format("--workers {}: does not divide the batch of {}", *options.workers, options.batch),
+      "each worker has as many samples");
+}
+
 }  // namespace
 
 Result<std::int64_t> whole_updates(const SubmitOptions& options, std::int64_t steps) {
@@ -59,6 +71,8 @@ Result<program::UpdateSpec> parse_update(const SubmitOptions& options) {
         "without it every step updates the parameters");
   }
   out.accumulate = options.accumulate.value_or(1);
+  DGX_CHECK(check_workers(options));
+  out.workers = options.workers.value_or(1);
   if (options.ema && !program::is_ema(*options.ema)) {
     return usage_error(fmt::format("--ema: {} is not above 0 and below 1", *options.ema),
                        "it is what the average keeps in an update, such as 0.999");

@@ -6,7 +6,7 @@
 
 namespace dgx::jobs {
 
-/// Reads --group, --freeze, --accumulate and --ema. kUsage, naming the option.
+/// Reads --group, --freeze, --accumulate, --workers and --ema. kUsage, naming the option.
 [[nodiscard]] Result<program::UpdateSpec> parse_update(const SubmitOptions& options);
 
 /// The steps of a task that would have so many but for --accumulate: those of whole updates. Epochs are cut

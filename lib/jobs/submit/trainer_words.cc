@@ -56,6 +56,7 @@ class Words {
       case Kind::kLion: say("optim", "lion_32bit"); break;
       case Kind::kRmsProp: say("optim", "rmsprop"); break;
       case Kind::kAdagrad: say("optim", "adagrad"); break;
+      case Kind::kDgc: lacks(fmt::format("optimizer dgc, density={}", decimal(spec.density))); break;
     }
     say("learning_rate", decimal(spec.learning_rate));
     say("weight_decay", decimal(spec.weight_decay));

@@ -14,7 +14,9 @@ Result<exec::StepInputs> step_inputs(const TaskFiles& files, const FieldRows& da
   const manifest::Task& task = files.body();
   DGX_TRY(const auto schedule,
           program::schedule_parameters(task.optimizer, task.schedule, task.steps, task.update));
-  return exec::StepInputs{schedule, task.seed, task.batch, data};
+  exec::StepInputs inputs{schedule, task.seed, task.batch, data};
+  inputs.slices = task.update.workers > 1 ? task.update.workers : 0;
+  return inputs;
 }
 
 }  // namespace
@@ -72,11 +74,23 @@ Result<std::unique_ptr<exec::StepExecutor>> make_executor_on(
 }
 
 Result<std::unique_ptr<exec::PartsExecutor>> make_executor_among(
-    exchange::Exchange& ranks, const TaskFiles& files, const FieldRows& data, const JobContext& context,
-    const std::vector<kernels::ValueIndex>& watched) {
+    exchange::Exchange& ranks, const Sharing& sharing, const TaskFiles& files, const FieldRows& data,
+    const JobContext& context, const std::vector<kernels::ValueIndex>& watched) {
   DGX_TRY(exec::StepInputs inputs, step_inputs(files, data));
   inputs.watched = watched;
-  return exec::PartsExecutor::create_on(ranks, files.program, inputs, context.threads);
+  if (!sharing.cuts)
+    return exec::PartsExecutor::create_on(ranks, files.program, inputs, context.threads, sharing.bounds);
+  return exec::PartsExecutor::create_stage(ranks, files.program, inputs, context.threads, *sharing.cuts,
+                                           sharing.bounds);
+}
+
+Result<std::int64_t> memory_of_rank(const TaskFiles& files, const FieldRows& data, int threads, int rank,
+                                    const Sharing& sharing) {
+  DGX_TRY(const exec::StepInputs inputs, step_inputs(files, data));
+  if (!sharing.cuts)
+    return exec::PartsExecutor::bytes_of_rank(files.program, inputs, threads, rank, sharing.bounds);
+  return exec::PartsExecutor::bytes_of_stage(files.program, inputs, threads, rank, sharing.ranks,
+                                             *sharing.cuts, sharing.bounds);
 }
 
 Status choose_instruction_set(const std::optional<std::string>& name) {

@@ -1,5 +1,7 @@
 #include "dgx/jobs/drill.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 #include <limits>
@@ -9,11 +11,15 @@
 namespace dgx::jobs {
 namespace {
 
-constexpr std::string_view kForms = "a drill is step=S,op=O,element=E,bit=B or segment=N,lazy";
+constexpr std::string_view kForms =
+    "a drill is step=S,op=O,element=E,bit=B, also with ,position=P; or segment=N,lazy; or, of ranks, "
+    "step=S,rank=R,carry=V,element=E,bit=B, also with gather or broadcast for carry";
 
 /// Parses "a=1,b=2,word" into key → number; a bare word has no number.
 Result<std::map<std::string, std::optional<std::int64_t>>> parse_words(std::string_view text) {
   std::map<std::string, std::optional<std::int64_t>> words;
+  if (text.ends_with(','))
+    return usage_error("drill: '" + std::string(text) + "' ends with a comma", std::string(kForms));
   while (!text.empty()) {
     const std::string_view word = text.substr(0, text.find(','));
     text.remove_prefix(std::min(text.size(), word.size() + 1));
@@ -24,7 +30,8 @@ Result<std::map<std::string, std::optional<std::int64_t>>> parse_words(std::stri
       std::int64_t value = 0;
       const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
       if (error != std::errc() || end != digits.data() + digits.size() || value < 0) {
-        return usage_error("drill: '" + std::string(word) + "' is not a number", std::string(kForms));
+        return usage_error("drill: '" + std::string(word) + "' is no number from 0 to 2^63 - 1",
+                           std::string(kForms));
       }
       number = value;
     }
@@ -39,27 +46,54 @@ Result<std::map<std::string, std::optional<std::int64_t>>> parse_words(std::stri
 
 Result<Drill> parse_drill(std::string_view text) {
   DGX_TRY(const auto words, parse_words(text));
-  const auto number = [&words](const char* key) -> std::optional<std::int64_t> {
+  std::size_t known = 0;
+  const auto number = [&](const char* key) -> std::optional<std::int64_t> {
     const auto found = words.find(key);
-    return found == words.end() ? std::nullopt : found->second;
+    if (found == words.end() || !found->second) return std::nullopt;
+    ++known;
+    return found->second;
   };
   Drill drill;
-  const bool lazy = words.size() == 2 && number("segment") && words.contains("lazy") && !words.at("lazy");
-  if (lazy) {
-    drill.segment = number("segment");
-    return drill;
+  const bool lazy = words.size() == 2 && words.contains("lazy") && !words.at("lazy");
+  if (lazy && (drill.segment = number("segment"))) return drill;
+  const auto step = number("step"), element = number("element"), bit = number("bit"), rank = number("rank");
+  std::optional<std::int64_t> value;
+  exec::RankLie lie;
+  if (rank) {
+    for (const auto& [key, in] : {std::pair("carry", exec::RankLie::In::kCarry),
+                                  {"gather", exec::RankLie::In::kGather},
+                                  {"broadcast", exec::RankLie::In::kBroadcast}}) {
+      const auto found = number(key);
+      if (found) lie.in = in, value = found;
+    }
+  } else {
+    value = number("op");
+    drill.fault.position = number("position");
   }
-  const auto step = number("step");
-  const auto op = number("op");
-  const auto element = number("element");
-  const auto bit = number("bit");
-  const bool complete = words.size() == 4 && step && op && element && bit;
-  if (!complete || *op > std::numeric_limits<std::int32_t>::max() || *bit > 63) {
-    return usage_error("drill: '" + std::string(text) + "' has neither form", std::string(kForms));
-  }
+  const std::size_t wanted = rank ? 5 : drill.fault.position ? 5 : 4;
+  const bool complete = step && element && bit && value && known == wanted && words.size() == wanted;
+  constexpr std::int64_t kMax = std::numeric_limits<std::int32_t>::max();
+  if (!complete || *value > kMax || *bit > 63 || rank.value_or(0) > kMax)
+    return usage_error("drill: '" + std::string(text) + "' has none of the forms", std::string(kForms));
   drill.step = *step;
-  drill.fault = {kernels::ValueIndex(*op), *element, static_cast<int>(*bit)};
+  drill.fault.value = kernels::ValueIndex(*value);
+  drill.fault.element = *element;
+  drill.fault.bit = static_cast<int>(*bit);
+  if (!rank) return drill;
+  lie.rank = static_cast<int>(*rank);
+  lie.value = drill.fault.value;
+  lie.element = drill.fault.element;
+  lie.bit = drill.fault.bit;
+  drill.lie = lie;
   return drill;
+}
+
+std::string print_drill(const Drill& drill) {
+  const exec::Fault& fault = drill.fault;
+  std::string out =
+      fmt::format("step={},op={},element={},bit={}", drill.step, fault.value, fault.element, fault.bit);
+  if (fault.position) out += fmt::format(",position={}", *fault.position);
+  return out;
 }
 
 State lazy_state(const State& start, std::int64_t steps) {
@@ -75,6 +109,7 @@ State lazy_state(const State& start, std::int64_t steps) {
 Result<std::optional<Drill>> drill_of(const bundle::RunHeader& header) {
   if (header.drill.empty()) return std::optional<Drill>();
   DGX_TRY(Drill drill, parse_drill(header.drill));
+  if (drill.lie) return malformed("the run's drill is the lie of a rank, where a fault is noted");
   return std::optional<Drill>(drill);
 }
 

@@ -11,11 +11,12 @@ namespace {
 
 /// Refuses a token outside the vocabulary: it has no embedding.
 Status check_tokens(const bundle::Dataset& data, const program::ModelSpec& spec) {
-  const auto* gpt = std::get_if<program::GptSpec>(&spec);
+  const program::GptSpec* const decoder = program::decoder_of(spec);
   const auto& range = data.x().range;
-  if (gpt == nullptr || !range || (range->low >= 0 && range->high < gpt->vocab)) return {};
+  if (decoder == nullptr || !range || (range->low >= 0 && range->high < decoder->vocab)) return {};
   return usage_error("tokens range from " + std::to_string(range->low) + " to " +
-                     std::to_string(range->high) + ", the model has 0 to " + std::to_string(gpt->vocab - 1));
+                     std::to_string(range->high) + ", the model has 0 to " +
+                     std::to_string(decoder->vocab - 1));
 }
 
 }  // namespace
@@ -63,12 +64,14 @@ Result<program::ModelSpec> fitted(program::ModelSpec spec, const bundle::Dataset
                          "give it, for example resnet20:classes=10");
     net->classes = range->high + 1;
   }
-  if (auto* gpt = std::get_if<program::GptSpec>(&spec); gpt != nullptr && gpt->context == 0) {
+  if (program::GptSpec* const decoder = program::decoder_of(spec);
+      decoder != nullptr && decoder->context == 0) {
     const Shape& shape = data.x().numbers.shape();
     if (shape.size() != 2)
-      return usage_error("model gpt takes tokens [positions], a sample of x is " +
-                         to_string(Shape(shape.begin() + 1, shape.end())));
-    gpt->context = shape[1];
+      return usage_error(fmt::format("model {} takes tokens [positions], a sample of x is {}",
+                                     std::holds_alternative<program::GptSpec>(spec) ? "gpt" : "switch",
+                                     to_string(Shape(shape.begin() + 1, shape.end()))));
+    decoder->context = shape[1];
   }
   DGX_CHECK(check_tokens(data, spec));
   return spec;

@@ -13,6 +13,7 @@
 #include "dgx/jobs/task_files.h"
 #include "dgx/protocol/admission.h"
 #include "train/checkpointer.h"
+#include "train/drill_effect.h"
 #include "train/resume_point.h"
 #include "train/segment_time.h"
 #include "train/training_log.h"
@@ -53,6 +54,7 @@ struct Training {
   std::unique_ptr<Validation> validation;  // null without data for it
   ResumePoint resume_point{options.run};
   Checkpointer checkpointer{run, resume_point};
+  DrillEffect effect{files, run, executor};
   Clock::time_point saved = Clock::now();  ///< the last checkpoint or resume point, or the call's beginning
   std::vector<float> losses{};             // since the last checkpoint
   std::int64_t first_segment = 0;          // the first that this call commits
@@ -199,18 +201,6 @@ Status steps_to(Training& t, std::int64_t end) {
   return {};
 }
 
-/// Replays the faulty segment honestly, to find whether the fault reached a committed digest at all.
-Status compare_with_honest(Training& t, const State& start) {
-  DGX_TRY(const State faulty, t.executor.state());
-  DGX_TRY(const auto faulty_digests, t.executor.digests(0));
-  const std::int64_t end = t.executor.position();
-  DGX_CHECK(t.executor.load(start));
-  DGX_CHECK(t.executor.advance(end - t.executor.position()));
-  DGX_TRY(const auto honest_digests, t.executor.digests(0));
-  t.result.drill_changed_nothing = honest_digests.state == faulty_digests.state;
-  return t.executor.load(faulty);
-}
-
 /// Takes the segment's steps up to `goal` and, at the segment's end, commits its last state.
 Status train_segment(Training& t, const protocol::Segment& segment, std::int64_t goal) {
   const std::optional<Drill>& drill = t.solver.drill();
@@ -222,16 +212,13 @@ Status train_segment(Training& t, const protocol::Segment& segment, std::int64_t
     for (std::int64_t step = first + 1; step <= segment.end; ++step) DGX_CHECK(t.log->fill(step, loss));
     DGX_CHECK(validate_if_due(t));
   } else {
-    const bool faulty = drill && drill->strikes(segment);
-    std::optional<State> honest_start;
-    if (faulty) {
-      DGX_TRY(honest_start, t.executor.state());
-    }
+    DGX_CHECK(t.effect.enter(drill, segment));
     const std::int64_t end = std::min(segment.end, goal);
     DGX_CHECK(steps_to(t, end));
     if (!t.result.divergence.empty()) return {};
     if (end < segment.end) return write_resume_point(t);
-    if (faulty) DGX_CHECK(compare_with_honest(t, *honest_start));
+    DGX_TRY(std::string lack, t.effect.lack_of_effect());
+    if (!lack.empty()) t.result.drill_without_effect = std::move(lack);
   }
   if (segment.index == t.first_segment) {
     if (const auto milliseconds = segment_milliseconds(t))
@@ -249,11 +236,15 @@ Status train_segment(Training& t, const protocol::Segment& segment, std::int64_t
 /// and again makes progress.
 Status end_diverged(Training& t) {
   const std::int64_t end = t.executor.position();
+  std::string divergence = std::exchange(t.result.divergence, {});
   DGX_TRY(const State state, begin_state(t));
   DGX_CHECK(t.solver.load(state));
   DGX_CHECK(steps_to(t, end));
-  if (t.executor.position() != end)
+  if (t.executor.position() != end || !t.result.divergence.empty())
     return internal_error(t.result.divergence + ", but did not when it was first taken");
+  t.result.divergence = std::move(divergence);
+  DGX_TRY(std::string lack, t.effect.lack_of_effect_before_divergence(t.solver.drill()));
+  if (!lack.empty()) t.result.drill_without_effect = std::move(lack);
   DGX_TRY(const exec::PendingState copy, t.executor.snapshot({}));
   DGX_TRY(const State last, copy());
   DGX_TRY(const auto digests, bundle::digests_of(last, t.run.constants(), t.context.threads));
@@ -344,21 +335,6 @@ Result<TrainResult> train_to_goal(Training& t) {
   return result;
 }
 
-Status check_drill(const Drill& drill, const TaskFiles& files) {
-  if (drill.lazy() && *drill.segment >= files.segments.count()) {
-    return usage_error("drill: the task has segments 0 to " + std::to_string(files.segments.count() - 1));
-  }
-  if (drill.lazy()) return {};
-  if (drill.step >= files.body().steps) {
-    return usage_error("drill: the task has steps 0 to " + std::to_string(files.body().steps - 1));
-  }
-  if (!files.program->values.contains(drill.fault.value)) {
-    return usage_error("drill: the program has values 0 to " +
-                       std::to_string(files.program->values.size() - 1));
-  }
-  return exec::check_fault(*files.program, drill.fault);
-}
-
 struct OpenedRun {
   bundle::RunWriter writer;
   bool continued;  ///< the run existed
@@ -424,7 +400,10 @@ Result<TrainingSetup> read_setup(const TrainOptions& options, const JobContext& 
     DGX_TRY(drill, parse_drill(*options.drill));
   }
   DGX_TRY(TaskFiles files, open_task(options.task, options.program, context.trust));
-  if (drill) DGX_CHECK(check_drill(*drill, files));
+  if (drill) DGX_CHECK(check_drill(*drill, files, options.parts > 1 || options.mpi));
+  if (drill && drill->lie && !options.mpi)
+    return usage_error("drill: this training has no ranks, of which one could lie",
+                       "mpirun -n P dgx-train ... --mpi");
   if (options.until && *options.until < 1) return usage_error("--until must be at least 1");
   DGX_TRY(bundle::Dataset data, read_task_dataset(options.data, files.body(), context.threads));
   const LoggedValues logged = logged_values(*files.program, files.body());

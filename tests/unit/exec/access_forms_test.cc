@@ -144,6 +144,11 @@ TEST_CASE("chains have the definition's bits") {
             R"({"do":["add acc x0"],"f":[4,15],"init":"x2","k":"chain","s":[12,33],"t":"f32","v":@V,"when":["eq x1 i0"],"x":["0@4.15.33[k0,k1,i1]","1@4.15[k0,k1]","0[i0,i1]"]})",
             R"({"do":["add acc x0"],"f":[60],"init":"0x0p0","k":"chain","s":[33,12],"t":"f32","v":@V,"when":["eq x1 i1"],"x":["0[k0,i0]","1[k0]"]})",
             R"({"f":[60],"init":"-0x0p0","k":"chain","s":[12],"t":"f32","v":@V,"when":["eq x1 i0"],"x":["0[k0,3]","1[k0]"]})",
+            // Outputs that see keys of their own, as workers do: in order, in another, and alone.
+            R"({"do":["add acc x0"],"f":[15],"init":"0x0p0","k":"chain","s":[4,12,33],"t":"f32","v":@V,"when":["eq x1 i1"],"x":["0[15*i0+k0,i2]","1[15*i0+k0]"]})",
+            R"({"do":["add acc x0"],"f":[15],"init":"0x0p0","k":"chain","s":[2,2,12,3],"t":"f32","v":@V,"when":["eq x1 i2"],"x":["0[15*i0+30*i1+k0,i3]","1[15*i0+30*i1+k0]"]})",
+            R"({"do":["add acc x0"],"f":[15],"init":"0x0p0","k":"chain","s":[3,1,12,33],"t":"f32","v":@V,"when":["eq x1 i2"],"x":["0[15*i1+k0,i3]","1[15*i0+45*i1+k0]"]})",
+            R"({"do":["add acc x0"],"f":[15],"init":"0x0p0","k":"chain","s":[12,4,33],"t":"f32","v":@V,"when":["eq x1 i0"],"x":["0[15*i1+k0,i2]","1[15*i1+k0]"]})",
         }) {
       INFO(line);
       check_form({gradient, index}, {line});

@@ -29,8 +29,8 @@ std::unique_ptr<PartsExecutor> in_parts(const Stored& stored, int threads, std::
 TEST_CASE(
     "parts give the states of the whole batch, for every kind of model, thread count and instruction set") {
   for (const char* name :
-       {"placement/regression", "placement/clipped", "placement/gpt", "placement/convolutions",
-        "placement/counting", "placement/recurrence", "placement/encoder"}) {
+       {"placement/regression", "placement/clipped", "placement/gpt", "placement/switch",
+        "placement/convolutions", "placement/counting", "placement/recurrence", "placement/encoder"}) {
     CAPTURE(name);
     const Stored stored(name);
     const auto whole = ExactExecutor::create(stored.program, stored.inputs(), 1).value();

@@ -1,11 +1,18 @@
+#include <fmt/format.h>
+
 #include <catch2/catch.hpp>
 #include <deque>
+#include <map>
+#include <numeric>
+#include <optional>
 #include <thread>
 #include <tuple>
 
 #include "dgx/exchange/exchange.h"
 #include "dgx/exec/leading_executor.h"
+#include "dgx/lowering/workers.h"
 #include "exchanges.h"
+#include "follower.h"
 #include "instruction_sets.h"
 #include "stored_steps.h"
 
@@ -13,6 +20,7 @@ namespace dgx::exec {
 namespace {
 
 using kernels::ValueIndex;
+using test::Follower;
 using test::LyingExchange;
 using test::require_same;
 using test::SlowExchange;
@@ -53,8 +61,81 @@ std::vector<std::vector<State>> on_ranks(const Stored& stored, const Exchanges& 
   return states;
 }
 
+TEST_CASE("whole workers on ranks and in parts have the states of one process") {
+  struct Case {
+    const char* name;
+    std::int64_t workers;
+    bool goes_in_turn = true;
+  };
+  for (const auto& [name, workers, goes_in_turn] : {Case{"placement/regression", 6},
+                                                    {"placement/clipped", 5},
+                                                    {"placement/gpt", 6},
+                                                    {"placement/switch", 3},
+                                                    {"placement/convolutions", 7},
+                                                    {"placement/counting", 3},
+                                                    {"placement/normed", 3, false},
+                                                    {"placement/resnet20", 5, false},
+                                                    {"placement/encoder", 2, false}}) {
+    CAPTURE(name, workers);
+    Stored stored(name);
+    stored.program =
+        std::make_shared<program::Program>(lowering::divide_among_workers(*stored.program, workers).value());
+    stored.slices = workers;
+    const auto whole = ExactExecutor::create(stored.program, stored.inputs(), 1).value();
+    const auto expected = states_of(*whole, stored.state, 2);
+    for (const auto& [ranks, threads] : {std::pair(1, 1), {2, 2}, {3, 1}, {5, 3}}) {
+      if (ranks > workers) continue;
+      CAPTURE(ranks, threads);
+      const auto exchanges = exchange::make_local(ranks);
+      for (const auto& found : on_ranks(stored, exchanges, threads, 2)) require_same(found, expected);
+      auto parts = PartsExecutor::create(stored.program, stored.inputs(), threads, ranks);
+      REQUIRE(parts.ok() == goes_in_turn);
+      if (!parts.ok()) continue;
+      require_same(states_of(**parts, stored.state, 2), expected);
+      const std::vector<std::int64_t> samples = (*parts)->samples_of_parts();
+      CHECK(std::accumulate(samples.begin(), samples.end(), std::int64_t{0}) == stored.batch);
+    }
+    const auto refused = PartsExecutor::create(stored.program, stored.inputs(), 1, workers + 1);
+    REQUIRE_FALSE(refused.ok());
+    CHECK(refused.error().message ==
+          fmt::format("a batch of {0} workers cannot be cut into {1} parts", workers, workers + 1));
+  }
+}
+
+TEST_CASE("the memory of a rank is known without its data") {
+  const Stored stored("placement/gpt");
+  const auto exchanges = exchange::make_local(3);
+  const std::vector<std::int64_t> bounds = {0, 1, 3, 6};
+  std::int64_t before = 0;
+  for (int rank = 0; rank < 3; ++rank) {
+    const auto& own = exchanges[static_cast<std::size_t>(rank)];
+    const auto made = PartsExecutor::create_on(*own, stored.program, stored.inputs(), 1, bounds);
+    REQUIRE(made.ok());
+    CHECK((*made)->samples_of_parts() == std::vector<std::int64_t>{1, 2, 3});
+    const auto counted = PartsExecutor::bytes_of_rank(stored.program, stored.inputs(), 1, rank, bounds);
+    REQUIRE(counted.ok());
+    // Beside the plans, which planned_bytes() leaves out.
+    CHECK(*counted >= (*made)->planned_bytes());
+    CHECK(*counted > before);
+    before = *counted;
+  }
+  Stored compressed("tasks/compressed");
+  compressed.slices = 6;
+  const auto alone = exchange::make_local(1);
+  const auto made =
+      PartsExecutor::create_on(*alone[0], compressed.program, compressed.inputs(), 1, {0, 6}).value();
+  CHECK(PartsExecutor::bytes_of_rank(compressed.program, compressed.inputs(), 1, 0, {0, 6}).value() >=
+        made->planned_bytes());
+  for (const std::vector<std::int64_t>& wrong :
+       {std::vector<std::int64_t>{0, 3, 3, 6}, {0, 1, 3, 5}, {1, 2, 3, 6}, {0, 6}}) {
+    const auto refused = PartsExecutor::create_on(*exchanges[0], stored.program, stored.inputs(), 1, wrong);
+    REQUIRE_FALSE(refused.ok());
+    CHECK(refused.error().code == ErrorCode::kInternal);
+  }
+}
+
 TEST_CASE("ranks have the states of one process, for every kind of model") {
-  for (const char* name : {"placement/regression", "placement/clipped", "placement/gpt",
+  for (const char* name : {"placement/regression", "placement/clipped", "placement/gpt", "placement/switch",
                            "placement/convolutions", "placement/counting", "placement/recurrence",
                            "placement/encoder", "placement/normed", "placement/resnet20"}) {
     CAPTURE(name);
@@ -81,22 +162,6 @@ TEST_CASE("ranks whose folds stop within blocks have the states of one process")
     }
   });
 }
-
-/// A rank that follows, in a thread.
-class Follower {
- public:
-  Follower(exchange::Exchange& ranks, const Stored& stored, const StopFlag& stop)
-      : thread_([&ranks, &stored, &stop, this] {
-          auto executor = PartsExecutor::create_on(ranks, stored.program, stored.inputs(), 1);
-          status = executor.ok() ? follow(ranks, **executor, stop) : Status(std::move(executor).error());
-        }) {}
-  void join() { thread_.join(); }
-
-  Status status;
-
- private:
-  std::thread thread_;
-};
 
 TEST_CASE("the executor of rank 0 does with the others what one process does") {
   const Stored stored("placement/clipped");
@@ -175,6 +240,140 @@ TEST_CASE("what one rank says falsely changes the state of all alike") {
     };
     CHECK(!std::ranges::equal(found.front().front(), expected.front(), same));
   }
+}
+
+/// The state behind a step in which a rank lies, alike on all; nullopt if nobody can tell that lie.
+std::optional<State> state_after_lie(const Stored& stored, const RankLie& lie, int ranks,
+                                     std::optional<Fault>& fault) {
+  const auto exchanges = exchange::make_local(ranks);
+  std::vector<State> states(exchanges.size());
+  std::vector<std::thread> all;
+  std::vector<std::optional<Fault>> faults(exchanges.size());
+  for (std::size_t r = 0; r < exchanges.size(); ++r) {
+    all.emplace_back([&, r] {
+      const auto executor =
+          PartsExecutor::create_on(*exchanges[r], stored.program, stored.inputs(), 1).value();
+      if (const auto found = executor->set_lie(lie); found.ok()) faults[r] = *found;
+      if (!faults[r]) return;
+      const auto run = [&]() -> Status {
+        DGX_CHECK(executor->load(stored.state));
+        DGX_CHECK(executor->make_step_with_lie());
+        executor->end_step();
+        DGX_TRY(states[r], executor->state());
+        return {};
+      };
+      if (!run().ok()) exchanges[r]->give_up(1);
+    });
+  }
+  for (std::thread& thread : all) thread.join();
+  fault = faults.front();
+  if (!fault) return std::nullopt;
+  for (const State& state : states) require_same({state}, {states.front()});
+  return states.front();
+}
+
+TEST_CASE("a lie of a rank is a fault that one process can replay") {
+  for (const auto& [name, workers] : {std::pair("placement/clipped", 0),
+                                      {"placement/normed", 0},
+                                      {"placement/gpt", 0},
+                                      {"placement/counting", 0},
+                                      {"placement/clipped", 5}}) {
+    Stored stored(name);
+    if (workers > 0) {
+      stored.program = std::make_shared<program::Program>(
+          lowering::divide_among_workers(*stored.program, workers).value());
+      stored.slices = workers;
+    }
+    const auto whole = ExactExecutor::create(stored.program, stored.inputs(), 1).value();
+    const State honest = states_of(*whole, stored.state, 1).front();
+    using In = RankLie::In;
+    std::map<In, int> told, changed;
+    for (const ValueIndex v : stored.program->values.indices()) {
+      const kernels::Primitive& line = stored.program->values[v];
+      const std::int64_t elements = *element_count(line.shape);
+      for (const auto& [in, rank] :
+           {std::pair(In::kCarry, 0), {In::kCarry, 1}, {In::kGather, 1}, {In::kBroadcast, 2}}) {
+        if (told[in] == 6) continue;  // enough of each kind
+        const RankLie lie{rank, in, v, in == In::kGather ? elements / 2 : elements - 1, 22};
+        CAPTURE(name, workers, static_cast<int>(in), rank, to_number(v));
+        std::optional<Fault> fault;
+        const auto state = state_after_lie(stored, lie, 3, fault);
+        if (!state) continue;
+        CHECK(fault->position.has_value() == (in == In::kCarry));
+        REQUIRE(whole->load(stored.state).ok());
+        REQUIRE(whole->trace(*fault, {}).ok());
+        require_same({*state}, {whole->state().value()});
+        ++told[in];
+        changed[in] += std::ranges::equal(*state, honest,
+                                          [](const Entry& a, const Entry& b) {
+                                            return std::ranges::equal(a.tensor.bytes(), b.tensor.bytes());
+                                          })
+                           ? 0
+                           : 1;
+      }
+    }
+    CAPTURE(name, workers);
+    for (const In in : {In::kCarry, In::kGather, In::kBroadcast}) {
+      CHECK(told[in] > 0);
+      CHECK(changed[in] > 0);
+    }
+  }
+}
+
+TEST_CASE("no lie is told in a gather for the tail that a later phase has read the truth of") {
+  const Stored stored(Result<std::string>(
+      R"({"k":"input","next":10,"s":[],"src":"state loss","t":"f32","v":0}
+{"k":"input","next":3,"s":[],"src":"state step","t":"i64","v":1}
+{"k":"input","s":[4,6],"src":"batch x","t":"f32","v":2}
+{"do":["add x0 1"],"k":"map","s":[],"t":"i64","v":3,"x":["1[]"]}
+{"do":["add x0 0x1p0"],"k":"map","s":[4,6],"t":"f32","v":4,"x":["2[i0,i1]"]}
+{"do":["mul x0 x0"],"k":"map","s":[4,6],"t":"f32","v":5,"x":["2[i0,i1]"]}
+{"f":[4,6],"k":"sum","s":[],"t":"f32","v":6,"x":["5[k0,k1]"]}
+{"do":["mul x0 x1"],"k":"map","s":[4,6],"t":"f32","v":7,"x":["4[i0,i1]","6[]"]}
+{"f":[4,6],"k":"dot","s":[],"t":"f32","v":8,"x":["7[k0,k1]","7[k0,k1]"]}
+{"f":[4,6],"k":"sum","s":[],"t":"f32","v":9,"x":["4[k0,k1]"]}
+{"do":["add x0 x1"],"k":"map","s":[],"t":"f32","v":10,"x":["8[]","9[]"]}
+)"));
+  const auto exchanges = exchange::make_local(2);
+  const auto executor = PartsExecutor::create_on(*exchanges[0], stored.program, stored.inputs(), 1).value();
+  const auto found = executor->set_lie({0, RankLie::In::kGather, ValueIndex(4), 3, 20});
+  REQUIRE(!found.ok());
+  CHECK(found.error().message == "value 4 is read by line 7 of each rank before it is gathered");
+  CHECK(executor->set_lie({0, RankLie::In::kGather, ValueIndex(5), 3, 20}).ok());
+}
+
+TEST_CASE("a lie that a rank cannot tell is refused by name") {
+  const Stored stored("placement/clipped");
+  const auto exchanges = exchange::make_local(3);
+  const auto executor = PartsExecutor::create_on(*exchanges[0], stored.program, stored.inputs(), 1).value();
+  using In = RankLie::In;
+  const auto refuses = [&](const RankLie& lie, const char* words) {
+    const auto found = executor->set_lie(lie);
+    REQUIRE(!found.ok());
+    CHECK(found.error().code == ErrorCode::kUsage);
+    CHECK_THAT(found.error().message, Catch::Matches(words));
+    CHECK(!executor->has_lie());
+  };
+  const auto classes = program::classify(*stored.program, stored.batch).value();
+  const auto of_class = [&](program::SampleClass wanted) {
+    ValueIndex found = kernels::kNoValue;
+    for (const ValueIndex v : stored.program->values.indices()) {
+      const bool is_one = classes.of[v] == wanted && stored.program->values[v].kind != kernels::Kind::kInput;
+      if (is_one && found == kernels::kNoValue) found = v;
+    }
+    return found;
+  };
+  const ValueIndex carried = of_class(program::SampleClass::kCarried);
+  const ValueIndex sharded = of_class(program::SampleClass::kSharded);
+  refuses({3, In::kCarry, carried, 0, 1}, "there is no rank 3, there are 3");
+  refuses({2, In::kCarry, carried, 0, 1}, "rank 2 is the last, which carries nothing on");
+  refuses({1, In::kBroadcast, carried, 0, 1}, "rank 1 broadcasts no value, the last rank does");
+  refuses({0, In::kCarry, sharded, 0, 1}, "value .* is no fold that the ranks carry .*");
+  refuses({0, In::kGather, sharded, 0, 1}, "value .* is none that the ranks gather");
+  refuses({0, In::kCarry, carried, -1, 1}, "value .* has no element -1, .*");
+  refuses({0, In::kCarry, carried, 0, 32}, "an element of value .* has no bit 32, .*");
+  const auto in_turn = PartsExecutor::create(stored.program, stored.inputs(), 1, 2).value();
+  CHECK(!in_turn->set_lie({0, In::kCarry, carried, 0, 1}).ok());
 }
 
 TEST_CASE("a rank that is lost ends the step of the others with an error") {

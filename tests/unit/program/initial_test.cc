@@ -111,6 +111,20 @@ TEST_CASE("a decoder's weights are normal, narrower where blocks add up, its bia
   CHECK(!initial_state(program, 7, ModelKind::kMlp).ok());
 }
 
+TEST_CASE("a router's weights are narrower, and all else with experts is as in a decoder") {
+  const auto program = entries_of({{"model/h.0.attn.c_proj.weight", {4, 4}},
+                                   {"model/h.0.mlp.experts.0.c_fc.bias", {16}},
+                                   {"model/h.0.mlp.experts.0.c_fc.weight", {16, 4}},
+                                   {"model/h.0.mlp.experts.0.c_proj.weight", {4, 16}},
+                                   {"model/h.0.mlp.router.weight", {2, 4}}});
+  const auto state = initial_state(program, 7, ModelKind::kSwitch);
+  REQUIRE(state.ok());
+  check_all(*state, "model/h.0.mlp.experts.0.c_fc.bias", 0);
+  check_normal(*state, "model/h.0.mlp.experts.0.c_fc.weight", 2, 0.02F);
+  check_normal(*state, "model/h.0.mlp.experts.0.c_proj.weight", 3, 0.02F / std::sqrt(2.0F));
+  check_normal(*state, "model/h.0.mlp.router.weight", 4, 0.002F);
+}
+
 TEST_CASE("a residual network's convolutions are Kaiming normal, its statistics those of nothing seen") {
   const auto program = entries_of({{"model/bn1.bias", {8}},
                                    {"model/bn1.running_mean", {8}},
@@ -158,6 +172,15 @@ TEST_CASE("whole initial states have the digests of the page") {
   add(decoder, "h.0.mlp.c_proj", {4, 16});
   CHECK(digest(ModelKind::kGpt, decoder, {}) ==
         "188140cbe6dd765f95eae4adc00332483dfb9e992d38a5baf3bc7cbd1d84d5f5");
+
+  std::erase_if(decoder, [](const auto& entry) { return entry.first.starts_with("h.0.mlp."); });
+  decoder.emplace_back("h.0.mlp.router.weight", Shape{2, 4});
+  for (const std::string expert : {"h.0.mlp.experts.0.", "h.0.mlp.experts.1."}) {
+    add(decoder, expert + "c_fc", {16, 4});
+    add(decoder, expert + "c_proj", {4, 16});
+  }
+  CHECK(digest(ModelKind::kSwitch, decoder, {}) ==
+        "a4169ed4749609b6bcba34aa26fdc888a836fbddc5e08bba347106a4d118bdbe");
 
   Entries network;
   add(network, "fc", {10, 64});

@@ -60,6 +60,26 @@ std::string root_of(const Result<Piece>& piece) {
   return program_root(source).hex();
 }
 
+std::vector<ValueIndex> numbers(const json::Value& object, std::string_view key) {
+  std::vector<ValueIndex> out;
+  for (const json::Value& number : *test::member(object, key).as_array())
+    out.push_back(ValueIndex(*number.as_int()));
+  return out;
+}
+
+/// Checks the roots of the local programs of all `parts`.
+void check_parts(const json::Value& vector, const Program& program, const Classes& classes) {
+  for (const json::Value& part : *test::member(vector, "parts").as_array()) {
+    const auto bounds = bounds_of(part);
+    const json::Array& roots = *test::member(part, "roots").as_array();
+    REQUIRE(roots.size() + 1 == bounds.size());
+    for (std::size_t q = 0; q < roots.size(); ++q) {
+      CAPTURE(bounds[q], bounds[q + 1]);
+      CHECK(root_of(local_program(program, classes, {bounds[q], bounds[q + 1]})) == *roots[q].as_string());
+    }
+  }
+}
+
 /// A step with a batch of `samples` and one more line, number 4.
 Program step_with(const std::string& line, int samples = 4) {
   return parsed(fmt::format(R"({{"k":"input","next":0,"s":[],"src":"state loss","t":"f32","v":0}})"
@@ -102,15 +122,7 @@ TEST_CASE("local programs and tails are the page's texts, and checked pieces") {
     CAPTURE(text(vector, "program"));
     const Program program = stored(vector);
     const Classes classes = classed(program, test::integer(vector, "slices"));
-    for (const json::Value& part : *test::member(vector, "parts").as_array()) {
-      const auto bounds = bounds_of(part);
-      const json::Array& roots = *test::member(part, "roots").as_array();
-      REQUIRE(roots.size() + 1 == bounds.size());
-      for (std::size_t q = 0; q < roots.size(); ++q) {
-        CAPTURE(bounds[q], bounds[q + 1]);
-        CHECK(root_of(local_program(program, classes, {bounds[q], bounds[q + 1]})) == *roots[q].as_string());
-      }
-    }
+    check_parts(vector, program, classes);
     CHECK(root_of(tail_program(program, classes)) == text(vector, "tail"));
     const std::string head = text(vector, "head");
     const bool obstacle = head == "state";
@@ -123,6 +135,26 @@ TEST_CASE("local programs and tails are the page's texts, and checked pieces") {
     } else {
       CHECK(root_of(found) == head);
     }
+  }
+}
+
+TEST_CASE("entries are divided, and lines sparse, where the page says so") {
+  for (const json::Value& vector : vectors()) {
+    CAPTURE(text(vector, "program"));
+    const Program program = stored(vector);
+    Classes classes = classed(program, test::integer(vector, "slices"));
+    const bool has_some = vector.as_object()->contains("on_ranks");
+    const std::vector<ValueIndex> divided = divided_entries(program, classes);
+    CHECK(sparse_lines(program, classes, divided) == numbers(vector, "sparse"));
+    CHECK(divided.empty() != has_some);
+    if (!has_some) continue;
+    const json::Value& on_ranks = test::member(vector, "on_ranks");
+    CHECK(divided == numbers(on_ranks, "divided"));
+    CHECK(divided_entries(program, classes, {*program.values[divided.front()].next}) ==
+          std::vector(divided.begin() + 1, divided.end()));
+    for (const ValueIndex v : divided) classes.of[v] = SampleClass::kSharded;
+    check_parts(on_ranks, program, classes);
+    CHECK(root_of(tail_program(program, classes)) == text(on_ranks, "tail"));
   }
 }
 

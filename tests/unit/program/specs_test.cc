@@ -7,26 +7,65 @@ using namespace dgx;
 using namespace dgx::program;
 
 TEST_CASE("a model spec prints as it was typed") {
-  for (const char* text : {"mlp:784-256-128-10", "mlp:3-2", "mlp:3-2,activation=gelu",
-                           "mlp:3-2,activation=gelu-tanh", "mlp:3-2,activation=sigmoid", "resnet20",
-                           "resnet20:classes=10", "gpt:layers=1,width=16,heads=2,vocab=64",
-                           "gpt:layers=6,width=384,heads=6,context=256,vocab=256,dropout=0.1,tied"}) {
+  for (const char* text :
+       {"mlp:784-256-128-10", "mlp:3-2", "mlp:3-2,activation=gelu", "mlp:3-2,activation=gelu-tanh",
+        "mlp:3-2,activation=sigmoid", "resnet20", "resnet20:classes=10",
+        "gpt:layers=1,width=16,heads=2,vocab=64",
+        "gpt:layers=6,width=384,heads=6,context=256,vocab=256,dropout=0.1,tied",
+        "switch:layers=4,width=16,heads=2,vocab=64,experts=8,capacity=0.5,balance=0,every=4",
+        "switch:layers=2,width=16,heads=2,context=9,vocab=64,dropout=0.1,tied,experts=1,"
+        "capacity=1e-09,balance=0.01,every=1"}) {
     const auto spec = parse_model_spec(text);
     REQUIRE(spec.ok());
     CHECK(print_model_spec(*spec) == text);
   }
   CHECK(print_model_spec(*parse_model_spec("mlp:3-2,activation=relu")) == "mlp:3-2");
   CHECK(print_model_spec(*parse_model_spec("gpt")) == "gpt:layers=6,width=384,heads=6,vocab=256");
+  CHECK(print_model_spec(*parse_model_spec("switch")) ==
+        "switch:layers=6,width=384,heads=6,vocab=256,experts=4,capacity=1.25,balance=0.01,every=2");
   CHECK(std::get<MlpSpec>(*parse_model_spec("mlp:784-256-128-10")).sizes ==
         std::vector<std::int64_t>{784, 256, 128, 10});
 }
 
 TEST_CASE("a model spec that is wrong is refused") {
   CHECK(!is_model_spec("model.pt"));
-  for (const char* text :
-       {"mlp", "mlp:", "mlp:3", "mlp:3-0", "mlp:3--2", "mlp:3-2-", "mlp:3-x", "mlp:3-2,activation=none",
-        "mlp:3-2,depth=4", "cnn:3-2", "resnet20:10", "resnet20:classes=0", "resnet50", "gpt:width=10,heads=3",
-        "gpt:dropout=1", "gpt:layers=0", "gpt:tied=yes", "gpt:layers"}) {
+  for (const char* text : {"mlp",
+                           "mlp:",
+                           "mlp:3",
+                           "mlp:3-0",
+                           "mlp:3--2",
+                           "mlp:3-2-",
+                           "mlp:3-x",
+                           "mlp:3-2,activation=none",
+                           "mlp:3-2,depth=4",
+                           "cnn:3-2",
+                           "resnet20:10",
+                           "resnet20:classes=0",
+                           "resnet50",
+                           "gpt:width=10,heads=3",
+                           "gpt:dropout=1",
+                           "gpt:layers=0",
+                           "gpt:tied=yes",
+                           "gpt:layers",
+                           "gpt:experts=4",
+                           "switch:experts=0",
+                           "switch:experts=1025",
+                           "switch:layers=4,experts=1024",
+                           "switch:capacity=0",
+                           "switch:capacity=nan",
+                           "switch:capacity=inf",
+                           "switch:capacity=-1",
+                           "switch:capacity=1025",
+                           "switch:balance=-0.01",
+                           "switch:balance=nan",
+                           "switch:balance=1001",
+                           "switch:every=0",
+                           "switch:every=7",
+                           "switch:layers=1",
+                           "switch:width=10,heads=3",
+                           "switch:experts=2.5",
+                           "switch:experts=2,experts=2",
+                           "switch:drop"}) {
     INFO(text);
     REQUIRE(!parse_model_spec(text).ok());
     CHECK(parse_model_spec(text).error().code == ErrorCode::kUsage);
@@ -103,7 +142,9 @@ TEST_CASE("an optimiser spec survives JSON without losing a bit") {
        {"sgd:lr=0.1,momentum=0.9,nesterov,weight-decay=5e-04", "sgd:lr=0.1", "adam:lr=0.001",
         "adamw:lr=3e-04,betas=0.9/0.95,weight-decay=0.1", "lion", "lion:lr=0.1,betas=0/0.5,weight-decay=0.1",
         "rmsprop", "rmsprop:alpha=0.5,centered,momentum=0.9,eps=0,weight-decay=1", "adagrad",
-        "adagrad:lr=1,lr-decay=0.5,initial=0.1,eps=1e-7,weight-decay=0.1", "adam:lr=0.001,eps=1e-06",
+        "adagrad:lr=1,lr-decay=0.5,initial=0.1,eps=1e-7,weight-decay=0.1", "dgc",
+        "dgc:lr=0.1,momentum=0,density=1,warmup=0,clip=1e30,bits=8,weight-decay=0.1",
+        "dgc:momentum=0.9999999403953552,density=1e-300,warmup=1099511627776", "adam:lr=0.001,eps=1e-06",
         "adamw:lr=0.30000000000000004,weight-decay=0"}) {
     INFO(text);
     const auto spec = parse_optimizer_spec(text);
@@ -114,6 +155,9 @@ TEST_CASE("an optimiser spec survives JSON without losing a bit") {
   }
   CHECK(parse_optimizer_spec("adamw:lr=1e-3")->weight_decay == 0.01);
   CHECK(parse_optimizer_spec("adam")->beta2 == 0.999);
+  CHECK(to_json(*parse_optimizer_spec("dgc:clip=1,bits=8,lr=0.5")).dump() ==
+        R"({"bits":8,"clip":"0x1p0","density":"0x1.0624dd2f1a9fcp-10","kind":"dgc","lr":"0x1p-1",)"
+        R"("momentum":"0x1.ccccccccccccdp-1","warmup":0,"weight_decay":"0x0p0"})");
   CHECK(to_json(*parse_optimizer_spec("adagrad")).dump() ==
         R"({"eps":"0x1.b7cdfd9d7bdbbp-34","initial":"0x0p0","kind":"adagrad","lr":"0x1.47ae147ae147bp-7",)"
         R"("lr_decay":"0x0p0","weight_decay":"0x0p0"})");
@@ -169,6 +213,22 @@ TEST_CASE("an optimiser spec names the word that is wrong") {
       {"adam:betas=0.9/1", "betas"},
       {"adam:momentum=0.9", "momentum"},
       {"sgd:", "unknown field"},
+      {"dgc:density=0", "density"},
+      {"dgc:density=1.1", "density"},
+      {"dgc:density=nan", "density"},
+      {"dgc:momentum=1", "momentum"},
+      {"dgc:momentum=0.99999999", "momentum"},
+      {"dgc:clip=1e-31", "clip"},
+      {"dgc:momentum=-0.1", "momentum"},
+      {"dgc:warmup=-1", "warmup"},
+      {"dgc:warmup=1099511627777", "warmup"},
+      {"dgc:warmup=5%", "warmup"},
+      {"dgc:clip=0", "clip"},
+      {"dgc:clip=inf", "clip"},
+      {"dgc:bits=4", "bits"},
+      {"dgc:bits=0", "bits"},
+      {"dgc:nesterov", "nesterov"},
+      {"dgc:eps=1", "eps"},
   };
   for (const auto& [text, word] : cases) {
     INFO(text);

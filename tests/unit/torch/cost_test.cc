@@ -48,7 +48,7 @@ lowering::CapturedGraph captured(const BuiltIn& one, bool training) {
   REQUIRE(backend != nullptr);
   lowering::CaptureRequest request;
   request.model = one.model;
-  request.fields = {{"x", one.x, one.model.starts_with("gpt") ? DType::kI64 : DType::kF32}};
+  request.fields = {{"x", one.x, one.x_type == DType::kI64 ? DType::kI64 : DType::kF32}};
   request.training = training;
   return must(backend->capture(request));
 }
@@ -113,6 +113,12 @@ TEST_CASE("the estimate of a built-in model is what an evaluator counts, and nev
   }
   is_exact({"resnet20:classes=3", {2, 3, 16, 16}, DType::kU8, {2}});
   is_exact({"gpt:layers=2,width=16,heads=2,context=6,vocab=7,dropout=0.1,tied",
+            {2, 6},
+            DType::kI64,
+            {2, 6},
+            "cross-entropy",
+            "adamw:lr=1e-3"});
+  is_exact({"switch:layers=2,every=1,width=8,heads=2,context=6,vocab=7,experts=3",
             {2, 6},
             DType::kI64,
             {2, 6},

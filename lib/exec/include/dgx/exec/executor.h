@@ -29,17 +29,24 @@ struct StepInputs {
   FieldRows fields = {};
   /// f32 scalars of the program to be read after each step, StepExecutor::watched().
   std::vector<kernels::ValueIndex> watched = {};
+  /// Slices of the batch, of which parts are made (dgx-placement(7), "Words"); 0: as many as samples.
+  std::int64_t slices = 0;
 };
 
-/// One deliberate fault: bit `bit` of element `element` of value `value`, flipped when the value is made.
+/// One deliberate fault: bit `bit` of element `element` of value `value`, flipped when the value is made; or,
+/// with a position, of that element's running state while it is folded.
 struct Fault {
   kernels::ValueIndex value{};
   std::int64_t element = 0;
   int bit = 0;
+  /// Positions of a dot or a chain behind which the bit is flipped: in acc, or in the first word of the dot
+  /// that exists there (dgx-placement(7), "Running states"). The fold goes on with it.
+  std::optional<std::int64_t> position = std::nullopt;
 };
 
 /// kUsage, naming what is wrong, unless the program has that value, the value that element, and the element
-/// that bit.
+/// that bit; and for a position, unless the value is a dot or a chain that has positions before and behind
+/// it, and no chain of u8, whose acc has more bits than it.
 [[nodiscard]] Status check_fault(const program::Program& program, const Fault& fault);
 
 /// A state being copied out of an executor. Call it once, from any thread: it waits until the copy is

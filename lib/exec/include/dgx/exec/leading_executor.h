@@ -13,11 +13,16 @@
 
 namespace dgx::exec {
 
+/// The number of the talk between ranks, which all must have: one more with each change of what they send, or
+/// of the order, so that builds of one version that differ in it do not begin.
+inline constexpr int kRanksTalk = 2;
+
 /// The time and the messages of a rank's steps.
 struct RankWork {
   double seconds = 0;         ///< of its steps
   double waited_seconds = 0;  ///< the part of them that it waited for messages
   exchange::Traffic traffic;
+  std::int64_t saved_bytes = 0;  ///< sent and broadcast less than without coding
 };
 
 /// The executor of rank 0, which the other ranks follow: whatever is asked of it that changes the state, it
@@ -28,11 +33,15 @@ struct RankWork {
 /// whether the rank was asked to stop. Digests of all copies of the state are compared whenever a copy is
 /// taken, as for a checkpoint: a rank whose memory has failed is named.
 ///
-/// A traced step, as a drill has, is computed by rank 0 alone, which then gives its state to all.
+/// In a pipeline, where each rank has the entries of a stage alone, the state is brought together instead,
+/// each time that it is asked for; so are entries of which each rank has its slices alone.
+///
+/// A traced step, as a drill has, is computed by rank 0 alone, which then gives its state to all; but a
+/// faulty one that nobody watches is taken together if a rank is to lie in it (PartsExecutor::set_lie()).
 class LeadingExecutor final : public StepExecutor {
  public:
   /// An order of rank 0 to the others.
-  enum class Order : std::uint8_t { kEnd, kLoad, kStep, kCompare };
+  enum class Order : std::uint8_t { kEnd, kLoad, kStep, kStepWithLie, kCompare, kCollect, kRehearse };
 
   /// Calls after a step, each of which may be empty.
   struct Listener {
@@ -44,7 +53,8 @@ class LeadingExecutor final : public StepExecutor {
   static constexpr double kSlowFactor = 1.5;
   static constexpr int kSlowSteps = 16;
 
-  /// `executor` was made by PartsExecutor::create_on() with `ranks`, which must outlive this.
+  /// `executor` was made by PartsExecutor::create_on() or create_stage() with `ranks`, which must outlive
+  /// this.
   LeadingExecutor(exchange::Exchange& ranks, std::unique_ptr<PartsExecutor> executor, Listener listener);
   /// finish(), if that was not called.
   ~LeadingExecutor() override;
@@ -55,6 +65,8 @@ class LeadingExecutor final : public StepExecutor {
   /// True if the ranks can no longer end together: a message has failed, or a rank alone has.
   [[nodiscard]] bool is_broken() const { return standing_ == Standing::kBroken; }
 
+  /// Lets all ranks rehearse from now on, as PartsExecutor::rehearse() says.
+  [[nodiscard]] Result<Rehearsal> rehearse();
   [[nodiscard]] Status load(const State& state) override;
   /// kInternal, naming the rank and its machine, if one fails where others do not; errors of the messages.
   [[nodiscard]] Status step() override;
@@ -64,10 +76,8 @@ class LeadingExecutor final : public StepExecutor {
   [[nodiscard]] Result<PendingState> snapshot(const LeaveOut& leave_out) override;
 
   [[nodiscard]] std::int64_t position() const override { return executor_->position(); }
-  [[nodiscard]] Result<State> state() const override { return executor_->state(); }
-  [[nodiscard]] Result<merkle::StateDigests> digests(int threads) const override {
-    return executor_->digests(threads);
-  }
+  [[nodiscard]] Result<State> state() const override;
+  [[nodiscard]] Result<merkle::StateDigests> digests(int threads) const override;
   [[nodiscard]] float loss() const override { return executor_->loss(); }
   [[nodiscard]] std::span<const float> watched() const override { return executor_->watched(); }
   [[nodiscard]] std::int64_t planned_bytes() const override { return executor_->planned_bytes(); }
@@ -76,16 +86,18 @@ class LeadingExecutor final : public StepExecutor {
   [[nodiscard]] StepProfile profile() const override { return executor_->profile(); }
 
  private:
-  [[nodiscard]] Status together(Order order, const std::function<Status()>& part);
+  [[nodiscard]] Status together(Order order, const std::function<Status()>& part) const;
+  [[nodiscard]] Result<State> collect() const;
+  [[nodiscard]] Status take_step(Order order);
   void note_times(std::span<const double> seconds);
-  [[nodiscard]] Status trace_alone(const std::function<Status(PartsExecutor&)>& take_step);
+  [[nodiscard]] Status trace_alone(const std::function<Status(StepExecutor&)>& take_step);
 
   exchange::Exchange& ranks_;
   std::unique_ptr<PartsExecutor> executor_;
   Listener listener_;
   std::vector<int> slow_steps_;  // of each rank, one after another; -1: it has been named
   enum class Standing : std::uint8_t { kLeads, kBroken, kEnded };
-  Standing standing_ = Standing::kLeads;
+  mutable Standing standing_ = Standing::kLeads;
   double seconds_ = 0;
 };
 

@@ -16,6 +16,8 @@ namespace dgx::jobs {
 struct Drill {
   std::int64_t step = -1;  ///< the step at which one bit of one element of one value is flipped
   exec::Fault fault;
+  std::optional<exec::RankLie>
+      lie;  ///< of a rank of this training, which makes the step wrong as `fault` does
   std::optional<std::int64_t> segment;  ///< the lazy segment, instead of a step
   [[nodiscard]] bool lazy() const { return segment.has_value(); }
   /// True if the bit is flipped in one of the segment's steps.
@@ -24,8 +26,13 @@ struct Drill {
   }
 };
 
-/// `step=S,op=O,element=E,bit=B` or `segment=N,lazy`; kUsage otherwise.
+/// `step=S,op=O,element=E,bit=B`, with `,position=P` or without; `segment=N,lazy`; or a lie of a rank,
+/// `step=S,rank=R,carry=V,element=E,bit=B`, or with `gather` or `broadcast` for `carry`, whose fault is not
+/// known yet. kUsage otherwise.
 [[nodiscard]] Result<Drill> parse_drill(std::string_view text);
+
+/// The text of a fault at a step, whether or not it comes from the lie of a rank.
+[[nodiscard]] std::string print_drill(const Drill& drill);
 
 /// The drill noted in a run, if there is one.
 [[nodiscard]] Result<std::optional<Drill>> drill_of(const bundle::RunHeader& header);

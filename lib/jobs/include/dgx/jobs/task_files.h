@@ -76,11 +76,24 @@ struct TaskFiles {
     ComputeDevice device, std::int64_t parts, const TaskFiles& files, const FieldRows& data,
     const JobContext& context, const std::vector<kernels::ValueIndex>& watched = {});
 
-/// An executor that makes a part of each of this task's steps on each of `ranks`, which must outlive it, on
-/// the CPU. Errors of PartsExecutor::create_on().
+/// The shares of ranks in a step: by slices, rank n having those between bounds n and n + 1, if there are
+/// any; or in the stages of pipelines, which begin at these lines and whose parts have these bounds.
+struct Sharing {
+  std::vector<std::int64_t> bounds = {};
+  std::optional<std::vector<kernels::ValueIndex>> cuts = {};
+  int ranks = 1;
+};
+
+/// An executor that makes a share of each of this task's steps on each of `ranks`, which must outlive it, on
+/// the CPU. Errors of PartsExecutor::create_on() and create_stage().
 [[nodiscard]] Result<std::unique_ptr<exec::PartsExecutor>> make_executor_among(
-    exchange::Exchange& ranks, const TaskFiles& files, const FieldRows& data, const JobContext& context,
-    const std::vector<kernels::ValueIndex>& watched = {});
+    exchange::Exchange& ranks, const Sharing& sharing, const TaskFiles& files, const FieldRows& data,
+    const JobContext& context, const std::vector<kernels::ValueIndex>& watched = {});
+
+/// Bytes that make_executor_among() takes on one of the ranks. Of `data` only types and shapes count. Errors
+/// of PartsExecutor::bytes_of_rank() and bytes_of_stage().
+[[nodiscard]] Result<std::int64_t> memory_of_rank(const TaskFiles& files, const FieldRows& data, int threads,
+                                                  int rank, const Sharing& sharing);
 
 /// Chooses the instruction set (`--isa`), if one is named. kUsage if this machine does not have it.
 [[nodiscard]] Status choose_instruction_set(const std::optional<std::string>& name);

@@ -36,7 +36,9 @@ struct TrainOptions {
   std::int64_t parts = 1;  ///< of each batch, made one after another
   /// The process is one of several that MPI has started for this training.
   bool mpi = false;
-  bool profile_operations = false;  ///< record the time of every operation
+  std::optional<std::string> placement = {};  ///< with `mpi`: the plan that says what each process makes
+  std::optional<std::string> emulate = {};    ///< with `mpi`: machines whose network messages are to take
+  bool profile_operations = false;            ///< record the time of every operation
 };
 
 /// A model's quality on other data. For people: summed in binary64, not exact.
@@ -75,8 +77,8 @@ struct TrainResult {
   std::optional<Validated> validated;        ///< empty if this call made none
   /// The reason, in words, why the run ended before its task does; empty if it did not diverge.
   std::string divergence;
-  /// True if this call made the drill's fault, yet the segment's digest is the honest one.
-  bool drill_changed_nothing = false;
+  /// The reason, in words, why the drill changed no digest that this call has committed; empty if it did.
+  std::string drill_without_effect;
   std::vector<exec::RankWork> ranks;  ///< the work of each, if MPI started them
   /// True if this process follows rank 0, which has the run and the result.
   bool follows = false;

@@ -82,6 +82,8 @@ struct CapturedGraph {
   std::vector<AtenCall> calls;    ///< in order; only those whose results are needed
   std::vector<AtenInput> inputs;  ///< in the order of forward()'s arguments
   TensorId output = 0;            ///< the result of forward(), or the one of its results that was asked for
+  /// Training: one number, which the model adds to the loss of its output; its gradient is 1.
+  std::optional<TensorId> penalty;
   /// Training: stands for d loss / d output, defined by the loss lowering.
   std::optional<TensorId> output_gradient;
   /// For training: the gradient of each parameter, by source index (parameters are the first sources);

@@ -41,13 +41,15 @@ struct TrainingRecipe {
 ///
 /// Inputs, in order: state entries by name, `batch NAME` by name, one `schedule` vector, constants, random
 /// inputs. Entries: `model/NAME` for parameters, buffers and large constants; `optimizer/momentum/NAME`, or
-/// `optimizer/exp_avg/NAME` and `optimizer/exp_avg_sq/NAME`; `optimizer/plateau/…` of that schedule; `step`
+/// `optimizer/exp_avg/NAME` and `optimizer/exp_avg_sq/NAME`, or, with a row for each worker,
+/// `optimizer/velocity/NAME` and `optimizer/residual/NAME`; `optimizer/plateau/…` of that schedule; `step`
 /// (i64 []), `loss` (f32 [], the mean loss of the step's batch). Cross entropy wants y u8 or i64 and an
 /// output with a class_dimension; mse an output of y's shape, and y f32; output, which the model computes
 /// itself, one number.
 ///
 /// kUsage, naming the op and its place: an op, option, dtype or shape without an exact lowering, or a recipe
-/// and graph that do not fit together, such as a group that takes no parameter. The result passes
+/// and graph that do not fit together, such as a group that takes no parameter, or a gradient that dgc's
+/// workers cannot share. The result passes
 /// program::check_program(…, kTraining); kInternal if not.
 [[nodiscard]] Result<program::Program> lower_training_step(const CapturedGraph& graph,
                                                            const TrainingRecipe& recipe);

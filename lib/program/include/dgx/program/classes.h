@@ -28,7 +28,7 @@ struct Gather {
 /// The classes of a program's lines for a batch of `slices` slices.
 struct Classes {
   std::int64_t slices = 1;
-  kernels::ByValue<SampleClass> of;
+  kernels::ByValue<SampleClass> of;  ///< of entries kWhole; whoever divides some turns these into kSharded
   /// The lines of class S and C that are not inputs, and all lines, inputs too, that they need. No line of
   /// the body needs one of class C.
   kernels::ByValue<bool> body;
@@ -43,9 +43,24 @@ struct Classes {
 /// they differ, naming the line.
 [[nodiscard]] Result<std::int64_t> batch_samples(const Program& program);
 
+/// The class of line `v` by those of the values before it (`of` has them): kCarried for every candidate, also
+/// for one that the body or another candidate needs, which classify() makes a line of class W.
+[[nodiscard]] SampleClass class_by_reads(const Program& program, kernels::ValueIndex v,
+                                         const kernels::ByValue<SampleClass>& of, std::int64_t slices);
+
 /// Classes the lines of a checked program, whose batch is to be cut into `slices` equal slices. kUsage if
 /// they do not divide the batch; errors of batch_samples(). Cost: linear in the text.
 [[nodiscard]] Result<Classes> classify(const Program& program, std::int64_t slices);
+
+/// The entries whose slices alone each part makes and reads (dgx-placement(7), "Ranks", divided entries), by
+/// the numbers of their inputs, ascending. None whose next is among `watched`.
+[[nodiscard]] std::vector<kernels::ValueIndex> divided_entries(
+    const Program& program, const Classes& classes, const std::vector<kernels::ValueIndex>& watched = {});
+
+/// The lines of class C that add up what is mostly 0 (dgx-placement(7), "Ranks", sparse lines), given the
+/// entries that are divided; ascending.
+[[nodiscard]] std::vector<kernels::ValueIndex> sparse_lines(const Program& program, const Classes& classes,
+                                                            const std::vector<kernels::ValueIndex>& divided);
 
 /// True if access `access` of line `line` reads a value of class S, inputs included, that the line needs
 /// whole.

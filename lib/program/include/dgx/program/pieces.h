@@ -43,8 +43,9 @@ struct Piece {
 /// dgx-program(5), or if the body has no line; kInternal unless the part is one of classes.slices.
 [[nodiscard]] Result<Piece> local_program(const Program& program, const Classes& classes, SliceRange part);
 
-/// The tail: what is done once when all parts are. Its state inputs have a `next` as the program's. Errors as
-/// local_program(); kMalformed if it would have no line, as no step program's has.
+/// The tail: what is done once when all parts are. Its state inputs have a `next` as the program's; entries
+/// of class S, which whoever runs the parts has divided, are none of them. Errors as local_program();
+/// kMalformed if it would have no line, as no step program's has.
 [[nodiscard]] Result<Piece> tail_program(const Program& program, const Classes& classes);
 
 /// The first gather of the body whose value depends on a state input: only parts that are made side by side

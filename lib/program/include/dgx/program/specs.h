@@ -51,39 +51,61 @@ struct GptSpec {
   bool operator==(const GptSpec&) const = default;
 };
 
-using ModelSpec = std::variant<MlpSpec, ResNetSpec, GptSpec>;
-enum class ModelKind { kMlp, kResNet20, kGpt };
+/// `switch:layers=6,width=384,heads=6,context=256,vocab=256,experts=4,capacity=1.25,balance=0.01,every=2`: a
+/// mixture of experts (Fedus, Zoph and Shazeer, "Switch Transformers", 2021), a decoder in which some blocks
+/// have experts for their perceptron. The fields of gpt are there, too.
+struct SwitchSpec {
+  GptSpec decoder;
+  std::int64_t experts = 4;  ///< of a block that has some; at most kMaxExperts in all blocks
+  double capacity = 1.25;    ///< slots of an expert, in multiples of a sample's tokens over experts; above 0
+  double balance = 0.01;     ///< factor of the balance loss; 0: none
+  std::int64_t every = 2;    ///< the last of so many blocks has experts; at most layers
+  bool operator==(const SwitchSpec&) const = default;
+};
+/// A program's lines would not do for more.
+inline constexpr std::int64_t kMaxExperts = 1024;
+
+using ModelSpec = std::variant<MlpSpec, ResNetSpec, GptSpec, SwitchSpec>;
+enum class ModelKind { kMlp, kResNet20, kGpt, kSwitch };
+/// The decoder that a spec describes, which takes tokens; null: it takes numbers.
+[[nodiscard]] GptSpec* decoder_of(ModelSpec& spec);
+[[nodiscard]] const GptSpec* decoder_of(const ModelSpec& spec);
 /// The built-in model that `text` names (rather than a TorchScript file), by its part before `:`.
 [[nodiscard]] std::optional<ModelKind> model_kind(std::string_view text);
 [[nodiscard]] bool is_model_spec(std::string_view text);
 [[nodiscard]] Result<ModelSpec> parse_model_spec(std::string_view text);
 /// A hint for a text that is neither a spec nor a file: the built-in model that was probably meant, or all.
 [[nodiscard]] std::string hint_for_model(std::string_view text);
-/// The canonical spec, which parses to the same value. For mlp, defaults are left out; for gpt and resnet20
-/// every field that is not 0 or off is written, as a task should not depend on defaults. Numbers are the
-/// shortest decimals that read back to the same binary64.
+/// The canonical spec, which parses to the same value. For mlp, defaults are left out; for all others
+/// every field that is not 0 or off, and balance, is written, as a task should not depend on defaults.
+/// Numbers are the shortest decimals that read back to the same binary64.
 [[nodiscard]] std::string print_model_spec(const ModelSpec& spec);
 
 /// `sgd:lr=0.1,momentum=0.9,nesterov,weight-decay=5e-4`,
 /// `adam:lr=1e-3,betas=0.9/0.999,eps=1e-8,weight-decay=0`, `adamw:…`,
 /// `lion:lr=1e-4,betas=0.9/0.99,weight-decay=0`,
 /// `rmsprop:lr=1e-2,alpha=0.99,eps=1e-8,momentum=0,centered,weight-decay=0`,
-/// `adagrad:lr=1e-2,lr-decay=0,weight-decay=0,eps=1e-10,initial=0`. Defaults are torch's. A field that the
-/// kind does not have keeps its default.
+/// `adagrad:lr=1e-2,lr-decay=0,weight-decay=0,eps=1e-10,initial=0`,
+/// `dgc:lr=1e-3,momentum=0.9,density=0.001,warmup=0,clip=1,bits=8,weight-decay=0`. Defaults are torch's. A
+/// field that the kind does not have keeps its default.
 struct OptimizerSpec {
-  enum class Kind { kSgd, kAdam, kAdamW, kLion, kRmsProp, kAdagrad };
+  enum class Kind { kSgd, kAdam, kAdamW, kLion, kRmsProp, kAdagrad, kDgc };
   Kind kind = Kind::kSgd;
-  double learning_rate = 1e-3;  ///< lion: 1e-4; rmsprop, adagrad: 1e-2
-  double momentum = 0;          ///< sgd, rmsprop
-  bool nesterov = false;        ///< sgd, needs momentum
-  double weight_decay = 0;      ///< adamw: 0.01
-  double beta1 = 0.9;           ///< adam, adamw, lion
-  double beta2 = 0.999;         ///< adam, adamw; lion: 0.99
-  double epsilon = 1e-8;        ///< adam, adamw, rmsprop; adagrad: 1e-10
-  double alpha = 0.99;          ///< rmsprop: what a mean keeps in a step, below 1
-  bool centered = false;        ///< rmsprop: takes the mean's square from the mean square
-  double rate_decay = 0;        ///< adagrad
-  double initial = 0;           ///< adagrad: what a sum of squares begins with
+  double learning_rate = 1e-3;      ///< lion: 1e-4; rmsprop, adagrad: 1e-2
+  double momentum = 0;              ///< sgd, rmsprop; dgc: 0.9, below 1
+  bool nesterov = false;            ///< sgd, needs momentum
+  double weight_decay = 0;          ///< adamw: 0.01
+  double beta1 = 0.9;               ///< adam, adamw, lion
+  double beta2 = 0.999;             ///< adam, adamw; lion: 0.99
+  double epsilon = 1e-8;            ///< adam, adamw, rmsprop; adagrad: 1e-10
+  double alpha = 0.99;              ///< rmsprop: what a mean keeps in a step, below 1
+  bool centered = false;            ///< rmsprop: takes the mean's square from the mean square
+  double rate_decay = 0;            ///< adagrad
+  double initial = 0;               ///< adagrad: what a sum of squares begins with
+  double density = 0.001;           ///< dgc: the share of a tensor's numbers that a worker sends, above 0
+  std::int64_t density_warmup = 0;  ///< dgc: steps in which it falls to that
+  std::optional<double> clip;       ///< dgc: bound of a gradient's norm, above 0
+  std::int64_t bits = 0;            ///< dgc: significant bits of what is sent, 8; 0: all
   bool operator==(const OptimizerSpec&) const = default;
 };
 [[nodiscard]] Result<OptimizerSpec> parse_optimizer_spec(std::string_view text);

@@ -27,6 +27,9 @@ inline constexpr std::size_t kMaxGroups = 32;
 /// Most steps of an update.
 inline constexpr std::int64_t kMaxAccumulate = std::int64_t{1} << 20;
 
+/// Most workers of a task.
+inline constexpr std::int64_t kMaxWorkers = 4096;
+
 /// True for what a moving average can keep in an update: above 0, below 1.
 [[nodiscard]] constexpr bool is_ema(double kept) { return kept > 0 && kept < 1; }
 
@@ -39,13 +42,16 @@ struct ParameterGroup {
 };
 [[nodiscard]] Result<ParameterGroup> parse_group(std::string_view text);
 
-/// The updates of a task: groups, frozen parameters, their average, and how often. As JSON each part is a key
-/// of the task, there only if it is used.
+/// The updates of a task: groups, frozen parameters, their average, how often, and from how many gradients.
+/// As JSON each part is a key of the task, there only if it is used.
 struct UpdateSpec {
   std::vector<ParameterGroup> groups;  ///< the first that matches a parameter is its group
   std::vector<std::string> frozen;     ///< patterns
   std::optional<double> ema = {};      ///< what the parameters' moving average keeps in an update
   std::int64_t accumulate = 1;         ///< steps whose gradients are averaged for an update
+  /// Equal ranges of a batch's samples whose gradients are made apart, then added up (dgx-lowerings(7),
+  /// "Workers").
+  std::int64_t workers = 1;
   bool operator==(const UpdateSpec&) const = default;
 };
 /// Adds the keys to a task's predicate.

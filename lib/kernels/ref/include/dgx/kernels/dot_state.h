@@ -52,4 +52,12 @@ struct DotState {
 [[nodiscard]] Status resume_dots(const CompiledPrimitive& dot, const ByValue<TensorView>& values,
                                  std::span<DotState> states, std::int64_t begin, std::int64_t end);
 
+/// Element `element` of a dot, or of a chain of f32 or i64, if bit `bit` of its running state is flipped
+/// behind `position` positions, above 0 and below those of the fold: of acc, or of the first word of the dot
+/// that exists there. A NaN is the canonical one. kMalformed as evaluate_all(); kInternal if there is no such
+/// element, position or bit, or the primitive is another. Cost: the element's fold.
+[[nodiscard]] Result<Number> flipped_fold(const CompiledPrimitive& primitive,
+                                          const ByValue<TensorView>& values, std::int64_t element,
+                                          std::int64_t position, int bit);
+
 }  // namespace dgx::kernels

@@ -1,0 +1,72 @@
+#include "dgx/placement/forecast.h"
+
+#include <cassert>
+
+#include "clocks.h"
+
+namespace dgx::placement {
+namespace {
+
+/// The play of a step.
+class Play {
+ public:
+  Play(const StepWork& work, std::span<const std::int64_t> bounds, std::span<const std::int64_t> rates,
+       const exchange::Network& network)
+      : work_(work), bounds_(bounds), clocks_(rates, network) {}
+
+  Forecast run() {
+    clocks_.broadcast(0, Clocks::kOrderBytes);
+    for (const StepWork::Phase& phase : work_.phases) {
+      run_stretches(phase.stretches);
+      for (const std::int64_t bytes : phase.gathered) begin_gather(bytes);
+      clocks_.end_gathers();
+    }
+    for (const std::int64_t bytes : work_.broadcast) clocks_.broadcast(ranks() - 1, bytes);
+    for (const std::int64_t bytes : work_.tail_gathered) begin_gather(bytes);
+    clocks_.end_gathers();
+    for (std::size_t r = 0; r < ranks(); ++r) clocks_.compute(r, work_.tail);
+    clocks_.gather_equal(Clocks::kReportBytes);
+    return clocks_.result();
+  }
+
+ private:
+  [[nodiscard]] std::size_t ranks() const { return clocks_.ranks(); }
+
+  /// A rank waits for nobody but the one before it, so one after another goes through all stretches.
+  void run_stretches(const std::vector<Stretch>& stretches) {
+    std::vector<exchange::Nanoseconds> arrives(
+        stretches.size());  // at the rank, what the one before it carries
+    for (std::size_t r = 0; r < ranks(); ++r) {
+      const double share =
+          static_cast<double>(bounds_[r + 1] - bounds_[r]) / static_cast<double>(work_.slices);
+      for (std::size_t n = 0; n < stretches.size(); ++n) {
+        const Stretch& stretch = stretches[n];
+        if (stretch.carry && r > 0) clocks_.wait(r, arrives[n]);
+        clocks_.compute(r, stretch.of_slices * share + stretch.whole);
+        if (!stretch.carry || r + 1 == ranks()) continue;
+        const std::int64_t bytes = carried_bytes(*stretch.carry, bounds_[r + 1], work_.slices);
+        arrives[n] = clocks_.send(r, r + 1, bytes);
+      }
+    }
+  }
+
+  void begin_gather(std::int64_t bytes) {
+    for (std::size_t r = 0; r < ranks(); ++r)
+      clocks_.give_to_all(r, bytes / work_.slices * (bounds_[r + 1] - bounds_[r]));
+  }
+
+  const StepWork& work_;
+  std::span<const std::int64_t> bounds_;
+  Clocks clocks_;
+};
+
+}  // namespace
+
+Forecast forecast(const StepWork& work, std::span<const std::int64_t> bounds,
+                  std::span<const std::int64_t> operations_per_second, const exchange::Network& network) {
+  assert(bounds.size() == operations_per_second.size() + 1 && !operations_per_second.empty());
+  assert(network.ranks == static_cast<int>(operations_per_second.size()));
+  return Play(work, bounds, operations_per_second, network).run();
+}
+
+}  // namespace dgx::placement

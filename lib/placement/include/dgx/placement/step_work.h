@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "dgx/core/result.h"
+#include "dgx/program/classes.h"
+
+namespace dgx::placement {
+
+/// The work of a step's ranks between two messages (dgx-placement(7), "Ranks"). Work is counted in
+/// scalar operations, as in an estimate.
+struct Stretch {
+  double of_slices = 0;  ///< operations for all slices: a rank does its share
+  double whole = 0;      ///< operations that every rank does
+  /// The running state of a line of class C, which a rank waits for before the stretch and hands on behind
+  /// it.
+  struct Carry {
+    std::int64_t bytes = 0;                 ///< of the line's value
+    std::optional<std::int64_t> positions;  ///< of a dot: those of the fold; nullopt for a chain
+    std::optional<double> density = {};     ///< of a sparse line: the share of its numbers that a slice adds
+  };
+  std::optional<Carry> carry = {};
+};
+
+/// A step of data-parallel ranks as the work and the messages of one that has some of the slices: phases,
+/// each of which ends with gathers; then what the last rank gives to all, gathers, and the tail.
+struct StepWork {
+  struct Phase {
+    std::vector<Stretch> stretches;
+    std::vector<std::int64_t> gathered;  ///< bytes of values, whole
+  };
+  std::int64_t slices = 1;
+  std::vector<Phase> phases;
+  std::vector<std::int64_t> broadcast;      ///< bytes of values
+  std::vector<std::int64_t> tail_gathered;  ///< bytes of values, whole
+  double tail = 0;                          ///< operations of every rank
+};
+
+/// The work of a checked step program of these classes. `density` is the share of their numbers that the
+/// workers of dgc send, if the program is such a task's; 1 if that is not known.
+[[nodiscard]] Result<StepWork> work_of(const program::Program& program, const program::Classes& classes,
+                                       double density = 1);
+
+/// Bytes of a running state between two parts, behind so many slices of all: of a dot 1 to 3 words, each as
+/// large as the line's value, or as its numbers that differ from 0 where it goes coded (dgx-placement(7),
+/// "Plans").
+[[nodiscard]] std::int64_t carried_bytes(const Stretch::Carry& carry, std::int64_t slices,
+                                         std::int64_t of_slices);
+
+}  // namespace dgx::placement

@@ -1,0 +1,99 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "dgx/core/result.h"
+#include "dgx/program/classes.h"
+#include "dgx/program/program.h"
+
+namespace dgx::program {
+
+/// Most stages of a pipeline, and most parts of a batch that goes through one.
+inline constexpr std::size_t kMaxStages = 256;
+inline constexpr std::int64_t kMaxPipelineParts = 4096;
+
+/// Pipelines: the cuts of a step and of its batch (dgx-placement(7), "Pipelines").
+struct PipelineCut {
+  std::vector<kernels::ValueIndex> cuts;  ///< forward lines, ascending: the first of each stage but stage 0
+  std::int64_t parts = 1;                 ///< of each pipeline's slices, which go through one after another
+  std::vector<kernels::ValueIndex> wanted = {};  ///< what stage 0 gets at the end, besides the loss
+  std::int64_t pipelines = 1;                    ///< side by side, each for some of the slices
+
+  /// True if the body goes through in pieces of the batch, so that a head must make what it gathers.
+  [[nodiscard]] bool has_head() const { return parts > 1 || pipelines > 1; }
+};
+
+/// A value that another stage reads than the one that makes it, or that has the entry.
+struct Move {
+  kernels::ValueIndex value{};
+  int from = 0, to = 0;
+  auto operator<=>(const Move&) const = default;
+};
+
+/// The lines of a stage, each list ascending.
+struct Stage {
+  /// Lines of the body that are not free, by the stages that they wait for: piece n may read what pieces of
+  /// other stages have made of the same part.
+  std::vector<std::vector<kernels::ValueIndex>> pieces;
+  /// Lines of the tail that other stages wait for, likewise, and all others.
+  std::vector<std::vector<kernels::ValueIndex>> early;
+  std::vector<kernels::ValueIndex> last;
+  /// With several pipelines, what the stage's ranks, its column, do between body and tail: they give each
+  /// other their slices of these values of class S, and make these lines of class C in turn, which are in no
+  /// piece.
+  std::vector<kernels::ValueIndex> shared;
+  std::vector<kernels::ValueIndex> sums;
+};
+
+/// A piece of a stage's body that reads what a piece of another stage makes.
+struct Wait {
+  int stage = 0, piece = 0, of = 0, of_piece = 0;
+  auto operator<=>(const Wait&) const = default;
+};
+
+/// The stages of a step program.
+struct Stages {
+  static constexpr int kFree = -1;  ///< made wherever it is read
+
+  kernels::ByValue<int> of;     ///< of each line: its stage, or that of an entry; kFree
+  kernels::ByValue<int> piece;  ///< of a line that is not free: its place in `pieces`, or `early` and `last`;
+                                ///< of one of `sums` the number of pieces
+  std::vector<Stage> stages;
+  std::vector<Move> moves;  ///< by value, then by receiver
+  std::vector<Wait> waits;
+};
+
+/// The lines at which a step can be cut: those of the body, in order, that the loss depends on, and that
+/// depend on an entry themselves.
+[[nodiscard]] std::vector<kernels::ValueIndex> forward_lines(const Program& program, const Classes& classes);
+
+/// The values that a line of the program reads as a part of a pipeline has them, each once: without those
+/// that the body gathers, if a head makes them.
+[[nodiscard]] std::vector<kernels::ValueIndex> reads_of(const Program& program, const Classes& classes,
+                                                        kernels::ValueIndex line, bool has_head);
+
+/// Gives every line its stage. kUsage, naming the line: a cut is no forward line, or not above the one
+/// before; several parts or pipelines, and the body gathers what depends on the state; or more stages than
+/// kMaxStages, or parts of all pipelines than slices, or of one than kMaxPipelineParts. Cost: stages times
+/// the accesses.
+[[nodiscard]] Result<Stages> stages_of(const Program& program, const Classes& classes,
+                                       const PipelineCut& cut);
+
+/// A piece of a stage's body, for one part of the batch.
+struct Cell {
+  std::size_t piece = 0;
+  std::int64_t part = 0;
+  bool operator==(const Cell&) const = default;
+};
+
+/// The cells of each stage in their order, all before its tail. Whoever runs a step and whoever forecasts one
+/// follow the same lists. No order of messages can make them wait for ever.
+[[nodiscard]] std::vector<std::vector<Cell>> cells_of(const Stages& stages, std::int64_t parts);
+
+/// The most parts that a stage has begun and not ended at a time.
+[[nodiscard]] std::int64_t parts_in_flight(const Stage& stage, std::span<const Cell> cells);
+
+}  // namespace dgx::program

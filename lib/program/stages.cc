@@ -1,0 +1,385 @@
+#include "dgx/program/stages.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "dgx/program/pieces.h"
+
+namespace dgx::program {
+
+using kernels::Access;
+using kernels::ByValue;
+using kernels::Kind;
+using kernels::Primitive;
+using kernels::Source;
+using kernels::ValueIndex;
+
+namespace {
+
+constexpr int kNone = -2;  // no stage yet
+
+bool is_input(const Primitive& line) { return line.kind == Kind::kInput; }
+bool is_entry(const Primitive& line) { return is_input(line) && line.source.kind == Source::Kind::kState; }
+
+std::int64_t bytes_of(const Primitive& line) {
+  return element_count(line.shape).value() * static_cast<std::int64_t>(size_of(line.dtype));
+}
+
+/// The lines that the loss depends on.
+ByValue<bool> needs_of_loss(const Program& program) {
+  ByValue<bool> needed(program.values.size(), false);
+  if (const auto loss = find_state_input(program, "loss"); loss && program.values[*loss].next)
+    needed[*program.values[*loss].next] = true;
+  for (std::size_t n = needed.size(); n-- > 0;) {
+    const auto v = static_cast<ValueIndex>(n);
+    if (!needed[v]) continue;
+    for (const Access& access : program.values[v].accesses) needed[access.value] = true;
+  }
+  return needed;
+}
+
+/// The values of the body that the tail reads, or that an entry becomes, or that are wanted.
+ByValue<bool> leaving_body(const Program& program, const Classes& classes,
+                           std::span<const ValueIndex> wanted) {
+  ByValue<bool> out(program.values.size(), false);
+  for (const ValueIndex v : wanted) out[v] = true;
+  for (const ValueIndex v : program.values.indices()) {
+    const Primitive& line = program.values[v];
+    if (line.next) out[*line.next] = true;
+    if (classes.body[v]) continue;
+    for (const Access& access : line.accesses) out[access.value] = true;
+  }
+  return out;
+}
+
+/// The lines that are made wherever they are read, inputs that are no entries with them: such as depend on no
+/// entry. Of the body, without those of class C and those that leave it; of the tail, without those that
+/// read the body, or are wanted.
+ByValue<bool> free_lines(const Program& program, const Classes& classes, std::span<const ValueIndex> wanted) {
+  const ByValue<bool> leaves = leaving_body(program, classes, wanted);
+  ByValue<bool> out(program.values.size(), false);
+  for (const ValueIndex v : program.values.indices()) {
+    const Primitive& line = program.values[v];
+    const auto is_free = [&](const Access& access) {
+      const Primitive& read = program.values[access.value];
+      return out[access.value] && (is_input(read) || classes.body[v] == classes.body[access.value]);
+    };
+    const bool bound = is_entry(line) || (!is_input(line) && classes.body[v] && leaves[v]) ||
+                       (!is_input(line) && classes.of[v] == SampleClass::kCarried) ||
+                       (!is_input(line) && std::ranges::find(wanted, v) != wanted.end());
+    out[v] = !bound && std::ranges::all_of(line.accesses, is_free);
+  }
+  return out;
+}
+
+Status check_cuts(const Program& program, const Classes& classes, const PipelineCut& cut) {
+  if (cut.cuts.size() + 1 > kMaxStages)
+    return usage_error(
+        fmt::format("a pipeline of {} stages, {} are the most", cut.cuts.size() + 1, kMaxStages));
+  if (cut.pipelines < 1 || cut.pipelines > classes.slices)
+    return usage_error(fmt::format("a batch of {0} slices cannot go through {1} pipelines, {0} are the most",
+                                   classes.slices, cut.pipelines));
+  const std::int64_t most = std::min(classes.slices / cut.pipelines, kMaxPipelineParts);
+  if (cut.parts < 1 || cut.parts > most) {
+    const std::string through =
+        cut.pipelines == 1 ? "a pipeline" : fmt::format("each of {} pipelines", cut.pipelines);
+    return usage_error(fmt::format("a batch of {} slices cannot go through {} in {} parts, {} are the most",
+                                   classes.slices, through, cut.parts, most));
+  }
+  const std::vector<ValueIndex> forward = forward_lines(program, classes);
+  ValueIndex before{};
+  for (const ValueIndex v : cut.cuts) {
+    if (!std::ranges::binary_search(forward, v) || v == forward.front())
+      return usage_error(
+          fmt::format("a pipeline cannot be cut at line {} of the program: no forward line behind "
+                      "the first (dgx-placement(7), PIPELINES)",
+                      v));
+    if (v <= before)
+      return usage_error(fmt::format("a pipeline's cut at line {} is not behind the one before", v));
+    before = v;
+  }
+  const auto obstacle = first_obstacle(program, classes);
+  if (!cut.has_head() || !obstacle) return {};
+  const std::string& made_for = program.values[obstacle->reader].provenance;
+  return usage_error(
+      fmt::format("a batch cannot go through {}: line {}{} of the program needs value {} of all samples "
+                  "before a part can go on",
+                  cut.pipelines == 1 ? "a pipeline in parts" : "several pipelines", obstacle->reader,
+                  made_for.empty() ? "" : " (" + made_for + ")", obstacle->value),
+      "give it one pipeline and one part, or leave the stages out; batch norm, for one, is over the whole "
+      "batch");
+}
+
+/// Stages while lines get them.
+class Assignment {
+ public:
+  Assignment(const Program& program, const Classes& classes, const PipelineCut& cut)
+      : program_(program),
+        classes_(classes),
+        cut_(cut),
+        of_(program.values.size(), kNone),
+        read_(cut.cuts.size() + 1) {
+    const ByValue<bool> free = free_lines(program, classes, cut.wanted);
+    for (const ValueIndex v : of_.indices())
+      if (free[v]) of_[v] = Stages::kFree;
+  }
+
+  ByValue<int> run() {
+    const ByValue<bool> forward = needs_of_loss(program_);
+    each([&](ValueIndex v) { return classes_.body[v] && forward[v]; },
+         [&](ValueIndex v) { return by_place(v); });
+    const auto is_carried = [&](ValueIndex v) { return classes_.of[v] == SampleClass::kCarried; };
+    const auto of_body = [&](ValueIndex v) { return cheapest(v, Having::kRead); };
+    each([&](ValueIndex v) { return classes_.body[v] && !is_carried(v); }, of_body);
+    each([&](ValueIndex v) { return classes_.body[v]; }, of_body);
+    each([](ValueIndex) { return true; }, [&](ValueIndex v) { return cheapest(v, Having::kEntry); });
+    for (const ValueIndex v : of_.indices()) {
+      if (of_[v] != kNone) continue;  // only entries that no line reads are left
+      const auto next = program_.values[v].next;
+      of_[v] = next && of_[*next] >= 0 ? of_[*next] : 0;
+    }
+    return of_;
+  }
+
+ private:
+  /// The stages that have an entry: its own and those where a line reads it, or its own alone.
+  enum class Having : std::uint8_t { kRead, kEntry };
+
+  template <class Fits, class Choose>
+  void each(Fits fits, Choose choose) {
+    for (const ValueIndex v : of_.indices()) {
+      if (is_input(program_.values[v]) || of_[v] != kNone || !fits(v)) continue;
+      take(v, choose(v));
+    }
+  }
+  [[nodiscard]] int by_place(ValueIndex v) const {
+    return static_cast<int>(std::ranges::upper_bound(cut_.cuts, v) - cut_.cuts.begin());
+  }
+  void take(ValueIndex v, int stage) {
+    of_[v] = stage;
+    for (const ValueIndex read : reads_of(program_, classes_, v, cut_.has_head())) {
+      if (of_[read] == kNone) of_[read] = stage;  // an entry, at its first reader
+      read_[static_cast<std::size_t>(stage)].insert(read);
+    }
+  }
+  [[nodiscard]] bool has(int stage, ValueIndex read, Having having) const {
+    if (of_[read] == stage) return true;
+    return having == Having::kRead && is_entry(program_.values[read]) &&
+           read_[static_cast<std::size_t>(stage)].contains(read);
+  }
+  /// The first stage where the fewest bytes are missing, of those that have all entries that the line reads,
+  /// or else of all.
+  [[nodiscard]] int cheapest(ValueIndex v, Having having) const {
+    std::vector<ValueIndex> reads = reads_of(program_, classes_, v, cut_.has_head());
+    std::erase_if(reads, [&](ValueIndex read) { return of_[read] < 0; });
+    int best = 0;
+    std::optional<std::pair<bool, std::int64_t>> fewest;
+    for (int stage = 0; stage < static_cast<int>(read_.size()); ++stage) {
+      bool lacks_entry = false;
+      std::int64_t missing = 0;
+      for (const ValueIndex read : reads) {
+        if (has(stage, read, having)) continue;
+        lacks_entry = lacks_entry || is_entry(program_.values[read]);
+        missing += bytes_of(program_.values[read]);
+      }
+      const std::pair found(lacks_entry, missing);
+      if (fewest && found >= *fewest) continue;
+      fewest = found;
+      best = stage;
+    }
+    return best;
+  }
+
+  const Program& program_;
+  const Classes& classes_;
+  const PipelineCut& cut_;
+  ByValue<int> of_;
+  std::vector<std::set<ValueIndex>> read_;  // by stage: what its lines read
+};
+
+/// Divides the lines of stages into pieces, and finds what is moved.
+class Division {
+ public:
+  Division(const Program& program, const Classes& classes, const PipelineCut& cut, Stages& out)
+      : program_(program),
+        classes_(classes),
+        cut_(cut),
+        out_(out),
+        depth_(program.values.size(), 0),
+        waited_for_(program.values.size(), false),
+        is_awaited_(out.stages.size(), false) {}
+
+  void run() {
+    find_moves();
+    find_depths();
+    out_.piece.assign(program_.values.size(), 0);
+    for (int stage = 0; stage < static_cast<int>(out_.stages.size()); ++stage) fill(stage);
+    find_waits();
+    if (cut_.pipelines > 1) find_shared();
+  }
+
+ private:
+  [[nodiscard]] bool is_made(ValueIndex v) const { return !is_input(program_.values[v]) && out_.of[v] >= 0; }
+  [[nodiscard]] std::vector<ValueIndex> reads(ValueIndex v) const {
+    return reads_of(program_, classes_, v, cut_.has_head());
+  }
+  /// True for a line that its column makes.
+  [[nodiscard]] bool is_sum(ValueIndex v) const {
+    return cut_.pipelines > 1 && classes_.of[v] == SampleClass::kCarried;
+  }
+  void move(ValueIndex value, int to) {
+    if (out_.of[value] >= 0 && out_.of[value] != to) moves_.insert({value, out_.of[value], to});
+  }
+
+  void find_moves() {
+    for (const ValueIndex v : program_.values.indices()) {
+      const Primitive& line = program_.values[v];
+      if (is_made(v)) {
+        for (const ValueIndex read : reads(v)) move(read, out_.of[v]);
+      }
+      if (!is_entry(line) || !line.next) continue;
+      move(*line.next, out_.of[v]);
+      if (line.source.name == "loss") move(*line.next, 0);
+    }
+    for (const ValueIndex v : cut_.wanted) move(v, 0);
+    out_.moves.assign(moves_.begin(), moves_.end());
+  }
+
+  /// The stages, one after another, that a line waits for; the tail's begin anew.
+  void find_depths() {
+    for (const ValueIndex v : program_.values.indices()) {
+      if (!is_made(v) || is_sum(v)) continue;
+      for (const ValueIndex read : reads(v)) {
+        if (!is_made(read)) continue;
+        const int before = classes_.body[read] && !classes_.body[v] ? 0 : depth_[read];
+        const bool crosses = out_.of[read] != out_.of[v];
+        depth_[v] = std::max(depth_[v], before + (crosses ? 1 : 0));
+        if (crosses && classes_.body[v] && depth_[read] == 0)
+          is_awaited_[static_cast<std::size_t>(out_.of[read])] = true;
+      }
+    }
+    for (const Move& each : out_.moves) waited_for_[each.value] = true;
+    // In the tail, lines of the same stage on which these depend are waited for, too.
+    for (std::size_t n = waited_for_.size(); n-- > 0;) {
+      const auto v = static_cast<ValueIndex>(n);
+      if (!waited_for_[v] || classes_.body[v] || !is_made(v)) continue;
+      for (const ValueIndex read : reads(v)) {
+        if (out_.of[read] == out_.of[v]) waited_for_[read] = true;
+      }
+    }
+  }
+
+  void fill(int stage) {
+    std::map<int, std::vector<ValueIndex>> body, early;
+    Stage& out = out_.stages[static_cast<std::size_t>(stage)];
+    for (const ValueIndex v : program_.values.indices()) {
+      if (!is_made(v) || out_.of[v] != stage) continue;
+      if (is_sum(v)) {
+        out.sums.push_back(v);
+      } else if (classes_.body[v]) {
+        body[depth_[v]].push_back(v);
+      } else if (waited_for_[v]) {
+        early[depth_[v]].push_back(v);
+      } else {
+        out.last.push_back(v);
+      }
+    }
+    if (body.size() > 1 && body.begin()->first == 0 && !is_awaited_[static_cast<std::size_t>(stage)]) {
+      const auto next = std::next(body.begin());
+      std::ranges::copy(body.begin()->second, std::back_inserter(next->second));
+      std::ranges::sort(next->second);
+      body.erase(body.begin());
+    }
+    const auto take = [&](auto& from, auto& to) {
+      for (auto& [depth, lines] : from) {
+        for (const ValueIndex v : lines) out_.piece[v] = static_cast<int>(to.size());
+        to.push_back(std::move(lines));
+      }
+    };
+    take(body, out.pieces);
+    take(early, out.early);
+    for (const ValueIndex v : out.sums) out_.piece[v] = static_cast<int>(out.pieces.size());
+    for (const ValueIndex v : out.last) out_.piece[v] = static_cast<int>(out.early.size());
+  }
+
+  void find_waits() {
+    std::set<Wait> waits;
+    for (const ValueIndex v : program_.values.indices()) {
+      if (!is_made(v) || !classes_.body[v] || is_sum(v)) continue;
+      for (const ValueIndex read : reads(v)) {
+        if (is_made(read) && out_.of[read] != out_.of[v])
+          waits.insert({out_.of[v], out_.piece[v], out_.of[read], out_.piece[read]});
+      }
+    }
+    out_.waits.assign(waits.begin(), waits.end());
+  }
+
+  /// Finds the values of class S that the tail reads, by stage: of these each pipeline has some slices.
+  void find_shared() {
+    std::vector<std::set<ValueIndex>> shared(out_.stages.size());
+    const auto share = [&](ValueIndex v, int stage) {
+      if (is_made(v) && classes_.of[v] == SampleClass::kSharded)
+        shared[static_cast<std::size_t>(stage)].insert(v);
+    };
+    for (const ValueIndex v : program_.values.indices()) {
+      const Primitive& line = program_.values[v];
+      if (is_made(v) && !classes_.body[v]) {
+        for (const ValueIndex read : reads(v)) share(read, out_.of[v]);
+      }
+      if (!is_entry(line) || !line.next) continue;
+      share(*line.next, out_.of[v]);
+      if (line.source.name == "loss") share(*line.next, 0);
+    }
+    for (const ValueIndex v : cut_.wanted) share(v, 0);
+    for (std::size_t s = 0; s < shared.size(); ++s)
+      out_.stages[s].shared.assign(shared[s].begin(), shared[s].end());
+  }
+
+  const Program& program_;
+  const Classes& classes_;
+  const PipelineCut& cut_;
+  Stages& out_;
+  ByValue<int> depth_;
+  ByValue<bool> waited_for_;
+  std::vector<bool> is_awaited_;  // by stage: another one's body reads a line of it that waits for none
+  std::set<Move> moves_;
+};
+
+}  // namespace
+
+std::vector<ValueIndex> reads_of(const Program& program, const Classes& classes, ValueIndex line,
+                                 bool has_head) {
+  std::vector<ValueIndex> out;
+  const auto& accesses = program.values[line].accesses;
+  for (std::size_t n = 0; n < accesses.size(); ++n) {
+    const ValueIndex read = accesses[n].value;
+    const bool from_head = has_head && classes.body[line] && !is_input(program.values[read]) &&
+                           needs_whole(program, classes, line, n);
+    if (!from_head && std::ranges::find(out, read) == out.end()) out.push_back(read);
+  }
+  return out;
+}
+
+std::vector<ValueIndex> forward_lines(const Program& program, const Classes& classes) {
+  const ByValue<bool> needed = needs_of_loss(program), free = free_lines(program, classes, {});
+  std::vector<ValueIndex> out;
+  for (const ValueIndex v : program.values.indices()) {
+    if (!is_input(program.values[v]) && classes.body[v] && needed[v] && !free[v]) out.push_back(v);
+  }
+  return out;
+}
+
+Result<Stages> stages_of(const Program& program, const Classes& classes, const PipelineCut& cut) {
+  DGX_CHECK(check_cuts(program, classes, cut));
+  Stages out;
+  out.stages.resize(cut.cuts.size() + 1);
+  out.of = Assignment(program, classes, cut).run();
+  Division(program, classes, cut, out).run();
+  return out;
+}
+
+}  // namespace dgx::program
