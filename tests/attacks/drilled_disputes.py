@@ -1,7 +1,7 @@
-"""Disputes at random places of the programs of eleven models: drilled_disputes.py --bin FOLDER --player FILE [--models KIND] [--disputes N] [--seed S]
+"""Disputes at random places of the programs of fifteen models: drilled_disputes.py --bin FOLDER --player FILE [--models KIND] [--disputes N] [--seed S]
 
-A perceptron, ResNet-20, a decoder with dropout, five perceptrons with other losses, optimisers, schedules and updates, and three TorchScript models (two of
-tests/models, with a scan and with an argmin, and one with a loss of its own); play_disputes.cc says what is played. --models built-in: the first eight;
+A perceptron, ResNet-20, a decoder with dropout, one with experts, eight perceptrons with other losses, optimisers, schedules and updates, and three TorchScript models (two of
+tests/models, with a scan and with an argmin, and one with a loss of its own); play_disputes.cc says what is played. --models built-in: the first twelve;
 scripted: the last three. Exits 77 without NumPy, and without Debian's python3-torch where
 models are scripted.
 """
@@ -26,6 +26,8 @@ BUILT_IN = {
     "resnet20": ("images", ["--model", "resnet20:classes=4", "--loss", "cross-entropy", "--optimizer", "sgd:lr=0.1,momentum=0.9,weight-decay=5e-4", "--batch", "2"]),
     "gpt": ("tokens", ["--model", "gpt:layers=2,width=16,heads=2,context=8,vocab=64,dropout=0.1,tied", "--loss", "cross-entropy:ignore=5", "--optimizer",
                        "adamw:lr=1e-2", "--clip-norm", "1", "--batch", "4"]),
+    "switch": ("tokens", ["--model", "switch:layers=1,width=8,heads=2,context=8,vocab=64,experts=3,capacity=0.8,balance=0.5,every=1", "--loss", "cross-entropy",
+                          "--optimizer", "adamw:lr=1e-2", "--batch", "4"]),
     "labels": ("labels", ["--model", "mlp:20-9-3", "--loss", "bce:pos-weights=0.5/2/3", "--optimizer", "rmsprop:centered,momentum=0.9", "--schedule",
                           "wsd:warmup=1,decay=2,min=1e-4", "--batch", "4"]),
     "robust": ("numbers", ["--model", "mlp:20-9-3", "--loss", "huber:delta=0.5", "--optimizer", "lion:lr=1e-2,weight-decay=0.1", "--schedule",
@@ -34,6 +36,9 @@ BUILT_IN = {
                             "plateau:every=1,patience=0,threshold=0.9,factor=0.5,warmup=1", "--batch", "4"]),
     "accumulated": ("numbers", ["--model", "mlp:20-9-3", "--loss", "mse", "--optimizer", "adamw:lr=1e-2", "--schedule", "cosine:cycles=2", "--accumulate", "3",
                                 "--ema", "0.9", "--clip-norm", "0.1", "--group", "rank<2:weight-decay=0", "--batch", "4"]),
+    "workers": ("vectors", ["--model", "mlp:20-9-7", "--loss", "cross-entropy", "--optimizer", "sgd:lr=0.1,momentum=0.9", "--workers", "2", "--batch", "4"]),
+    "compressed": ("vectors", ["--model", "mlp:20-9-7", "--loss", "cross-entropy", "--optimizer", "dgc:lr=0.1,density=0.05,warmup=3,clip=0.5,bits=8", "--workers", "2",
+                               "--batch", "4"]),
     "frozen": ("numbers", ["--model", "mlp:20-9-3", "--loss", "huber", "--optimizer", "sgd:lr=0.1,momentum=0.9", "--schedule", "inverse-sqrt:warmup=2", "--freeze",
                            "0.*", "--ema", "0.5", "--batch", "4"]),
     "absolute": ("numbers", ["--model", "mlp:20-9-3", "--loss", "l1", "--optimizer", "adagrad:lr-decay=0.1,initial=0.1", "--schedule",

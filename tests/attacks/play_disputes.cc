@@ -137,6 +137,11 @@ Fault draw_fault(const Scene& scene, const std::vector<kernels::ValueIndex>& val
   out.drill.step = last ? segment.end - 1 : segment.first + below(dice, segment.length());
   out.drill.fault = {value, below(dice, *element_count(line.shape)),
                      static_cast<int>(below(dice, 8 * static_cast<std::int64_t>(size_of(line.dtype))))};
+  // Every other fold's bit is flipped while it is folded, as by a rank that lies to the next.
+  const bool has_state =
+      line.kind == kernels::Kind::kDot || (line.kind == kernels::Kind::kChain && line.dtype != DType::kU8);
+  const std::int64_t positions = has_state ? *element_count(line.fold) : 0;
+  if (positions > 1 && below(dice, 2) == 0) out.drill.fault.position = 1 + below(dice, positions - 1);
   return out;
 }
 
@@ -251,9 +256,8 @@ class Play {
 };
 
 std::string describe(const Scene& scene, Role role, const Fault& fault) {
-  return fmt::format("{}: {}: step={},op={},element={},bit={}", scene.name(),
-                     kRoles[static_cast<std::size_t>(role)], fault.drill.step, fault.drill.fault.value,
-                     fault.drill.fault.element, fault.drill.fault.bit);
+  return fmt::format("{}: {}: {}", scene.name(), kRoles[static_cast<std::size_t>(role)],
+                     jobs::print_drill(fault.drill));
 }
 
 bool is_state_input(const Scene& scene, const exec::Fault& fault) {

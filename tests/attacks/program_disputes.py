@@ -25,6 +25,8 @@ MODELS = {
     "mlp": ("vectors", ["--model", "mlp:784-300-10", "--loss", "cross-entropy", "--optimizer", "sgd:lr=0.1,momentum=0.9", "--batch", "16"]),
     "resnet20": ("images", ["--model", "resnet20:classes=10", "--loss", "cross-entropy", "--optimizer", "sgd:lr=0.1,momentum=0.9", "--batch", "4"]),
     "gpt": ("tokens", ["--model", "gpt:layers=2,width=64,heads=4,context=64,vocab=256", "--loss", "cross-entropy", "--optimizer", "adamw:lr=1e-3", "--batch", "4"]),
+    "switch": ("tokens", ["--model", "switch:layers=1,width=32,heads=4,context=64,vocab=256,experts=3,capacity=0.8,every=1", "--loss", "cross-entropy", "--optimizer",
+                          "sgd:lr=0.5", "--batch", "4"]),
 }
 BITS = {"f32": 32, "i64": 64, "u8": 8}
 LOST, CONVICTED = 3, 1
@@ -62,19 +64,26 @@ class Bench:
             return [json.loads(line) for line in file]
 
 
-def draw(chance, lines):
+def draw(chance, lines, bits=BITS):
     """A place and a bit of some value that has any."""
     line = chance.choice([line for line in lines if math.prod(line["s"]) > 0])
-    return {"step": chance.randrange(STEPS), "op": line["v"], "element": chance.randrange(math.prod(line["s"])), "bit": chance.randrange(BITS[line["t"]])}
+    return {"step": chance.randrange(STEPS), "op": line["v"], "element": chance.randrange(math.prod(line["s"])), "bit": chance.randrange(bits[line["t"]])}
+
+
+def routing_lines(lines):
+    """By name, lines in which a token of `switch` finds its way: its expert, its place there, the slots' tokens, and a product of an expert."""
+    argmax = next(line for line in lines if line["k"] == "argmax")
+    chain = next(line for line in lines[argmax["v"]:] if line["k"] == "chain")
+    return {"expert": argmax, "place": next(line for line in lines[argmax["v"]:] if line["k"] == "sum"), "slot": chain,
+            "product": next(line for line in lines[chain["v"]:] if line["k"] == "dot")}
 
 
 def is_state(line):
     return line.get("src", "").startswith("state ")
 
 
-def dispute(bench, chance, name, lines, number):
-    """False if the drill that was drawn changes nothing that is committed, or diverges."""
-    drill = draw(chance, lines)
+def dispute(bench, drill, name, lines, number):
+    """False if the drill changes nothing that is committed, or diverges."""
     fault = ",".join(f"{key}={value}" for key, value in drill.items())
     data, segment = f"{MODELS[name][0]}.h5", drill["step"] // EVERY
     cheat, game = f"cheat{number}", f"game{number}.jsonl"
@@ -121,8 +130,14 @@ def main():
         done = tries = 0
         while done < options.disputes:
             name = list(MODELS)[done % len(MODELS)]
-            done += dispute(bench, chance, name, programs[name], tries)
+            done += dispute(bench, draw(chance, programs[name]), name, programs[name], tries)
             tries += 1
+        for what, line in routing_lines(programs["switch"]).items():
+            print(f"switch, the {what} of a token:")
+            # Upper bits of integers lead nowhere, and the next token is elsewhere anyway.
+            while not dispute(bench, draw(chance, [line], {**BITS, "i64": 3}), "switch", programs["switch"], tries):
+                tries += 1
+            tries, done = tries + 1, done + 1
     print(f"{done} disputes, each convicted where the fault was put")
 
 

@@ -50,6 +50,7 @@ lowering::TrainingRecipe recipe_of(const Case& of) {
   recipe.scale = of.tokens ? 1.0F : 1.0F / 255;
   recipe.batch = of.batch;
   recipe.optimizer = must(program::parse_optimizer_spec(of.optimizer));
+  recipe.update.workers = of.workers;
   return recipe;
 }
 
@@ -108,5 +109,7 @@ double Exact::zero_terms() {
 }
 
 void Exact::step() { must(executor_->step()); }
+
+void Exact::trace(const program::ValueVisitor& visit) { must(executor_->trace(visit)); }
 
 }  // namespace dgx::bench

@@ -25,6 +25,7 @@ struct Case {
   /// True: x, y are numbers below 256, a target a position; else pixels, a class below 10.
   bool tokens = false;
   const Samples* data = nullptr;  ///< the training data; null: generated numbers
+  std::int64_t workers = 1;
 };
 
 /// A case's step program, data and executor. Exits with a message if something fails.
@@ -37,6 +38,9 @@ class Exact {
   /// Like the above, on a device.
   void start(std::unique_ptr<kernels::cuda::Device> device);
   void step();
+  /// A step of which every value is shown.
+  void trace(const program::ValueVisitor& visit);
+  [[nodiscard]] const program::Program& program() const { return *program_; }
   /// The least work of a step, and the share of zero terms in the products of the next one.
   [[nodiscard]] Least least() const;
   [[nodiscard]] double zero_terms();

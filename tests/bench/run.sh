@@ -3,8 +3,8 @@
 # between the quartiles), and how many times as fast it is.
 #
 #   sh tests/bench/run.sh                all that this build can measure
-#   sh tests/bench/run.sh NAME           one of: peak, product, step, convolution, function, gpu, checkpoint, verify, batch, distributed, hash,
-#                                        ledger, dispute, start
+#   sh tests/bench/run.sh NAME           one of: peak, product, step, convolution, function, gpu, checkpoint, verify, batch, distributed, plans,
+#                                        hash, ledger, dispute, start
 #   sh tests/bench/run.sh --json [NAME]  a JSON object a row: name, dgx, peer, peer_name, ratio, threads, unit, spreads, bytes at peak, shares; before
 #                                        them one that names the machine, as results.py wants a record
 #
@@ -26,7 +26,7 @@ json= name=all
 for argument in "$@"; do
   case "$argument" in
     --json) json=--json ;;
-    all|peak|product|step|convolution|function|gpu|checkpoint|verify|batch|distributed|hash|ledger|dispute|start) name=$argument ;;
+    all|peak|product|step|convolution|function|gpu|checkpoint|verify|batch|distributed|plans|hash|ledger|dispute|start) name=$argument ;;
     *) usage ;;
   esac
 done
@@ -192,6 +192,22 @@ bench_distributed() {
   done
 }
 
+# Steps of many ranks as they are foretold, of the GPT with 8 samples a rank, without workers and with one a rank.
+bench_plans() {
+  has_target dgx_torch || { skip "plans need libtorch"; return 0; }
+  make_target plans_bench dgx-submit dgx-pack dgx-key
+  folder=$(mktemp -d "$work/plans.XXXX")
+  LC_ALL=C awk 'BEGIN { for (i = 0; i < 200000; ++i) printf "%c", 32 + (i * 7 + int(i / 9)) % 90 }' >"$folder/text"
+  "$tools/dgx-pack" text "$folder/text" --context 256 -o "$folder/text.h5" -q >/dev/null
+  "$tools/dgx-key" new "$folder/key" -q >/dev/null
+  for workers in 1 2; do
+    "$tools/dgx-submit" --data "$folder/text.h5" --model gpt:layers=6,width=384,heads=6,vocab=128,context=256 --loss cross-entropy --optimizer adamw:lr=1e-3 --batch $((8 * workers)) \
+      --steps 6 --checkpoint-every 6 --seed 1 --key "$folder/key.pem" -o "$folder/gpt$workers.json" $([ "$workers" = 1 ] || echo --workers "$workers") -q >/dev/null
+  done
+  "$benches/plans_bench" "$folder/gpt1.program.jsonl" 8 1 samples $json
+  "$benches/plans_bench" "$folder/gpt2.program.jsonl" 2 2 workers $json
+}
+
 # SHA-256 of a mebibyte as one message and as leaves of a tree, beside openssl's of one message.
 bench_hash() {
   make_target sha256_bench
@@ -300,6 +316,6 @@ name_machine() {
 }
 
 [ -z "$json" ] || name_machine
-for part in peak product step convolution function gpu checkpoint verify batch distributed hash ledger dispute start; do
+for part in peak product step convolution function gpu checkpoint verify batch distributed plans hash ledger dispute start; do
   if [ "$name" = all ] || [ "$name" = "$part" ]; then "bench_$part"; fi
 done

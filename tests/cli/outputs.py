@@ -24,6 +24,7 @@ CALLS = (
     (["dgx-key", "sign", "f", "--key", "k"], "-o", "e.json", ()),
     (["dgx-pack", "csv", "f", "--label", "1"], "-o", "c.h5", ()),
     (["dgx-pack", "npy", "--x", "x", "--y", "y", "--split", "0.5", "-o", "first.h5"], "--rest", "n.h5", ()),
+    (["dgx-plan", "t", "--machines", "m"], "-o", "p.json", ()),
     (["dgx-profile", "t", "--data", "d", "--key", "k"], "-o", "p.json", ()),
     (["dgx-prove", "t", "r", "--key", "k"], "-o", "p.json", ("p.states",)),
     (["dgx-prove", "deliver", "t", "p", "--run", "r", "--store", "s", "--key", "k"], "-o", "d.json", ()),

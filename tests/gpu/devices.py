@@ -118,6 +118,8 @@ def built_in(bench, small, steps):
     same_digest(bench, "gpt", bench.submit("gpt", text, "--model", "gpt:layers=2,width=32,heads=2,context=16,dropout=0.1", "--loss", "cross-entropy",
                                            "--optimizer", "adamw:lr=1e-3", "--batch", 4, "--steps", 50, "--checkpoint-every", 25), text, min(steps, bench.few),
                 FUNCTIONS)
+    same_digest(bench, "switch", bench.submit("switch", text, "--model", "switch:layers=2,width=32,heads=2,context=16,experts=3,capacity=0.9", "--loss", "cross-entropy",
+                                              "--optimizer", "adamw:lr=1e-3", "--batch", 4, "--steps", 50, "--checkpoint-every", 25), text, min(steps, bench.few))
 
 
 def scripted(bench, steps):

@@ -1,6 +1,6 @@
 """Built-in models by their definitions: built_in.py --bin FOLDER --plugins FOLDER
 
-Trains a decoder and a residual network for a few steps, exports their weights, computes the networks that dgx-submit(1) describes in
+Trains a decoder, one with experts and a residual network for a few steps, exports their weights, computes the networks that dgx-submit(1) describes in
 binary64 NumPy from these, and compares the loss that dgx-train --evaluate reports. Exits 77 without NumPy.
 """
 
@@ -61,13 +61,30 @@ def attention(net, x, name, heads):
     return net.linear((softmax(scores) @ v).swapaxes(1, 2).reshape(x.shape), name + ".c_proj")
 
 
-def decoder(net, tokens, layers, heads, tied):
+def perceptron(net, x, name):
+    up = net.linear(x, name + "c_fc")
+    return net.linear(up / 2 * (1 + np.tanh(math.sqrt(2 / math.pi) * (up + 0.044715 * up**3))), name + "c_proj")
+
+
+def mixture(net, x, name, experts, capacity):
+    """One expert a token, which has so many slots for a sample."""
+    chances = softmax(x @ net(name + "router.weight").T)
+    y = np.zeros_like(x)
+    slots = min(x.shape[1], math.ceil(x.shape[1] * capacity / experts))
+    for expert in range(experts):
+        mine = chances.argmax(-1) == expert
+        kept = mine & (np.cumsum(mine, 1) <= slots)
+        y[kept] = perceptron(net, x[kept], f"{name}experts.{expert}.") * chances[kept][:, expert:expert + 1]
+    return y
+
+
+def decoder(net, tokens, layers, heads, tied, experts=None):
+    """`experts`: their number, their capacity, and how many blocks have one with experts."""
     x = net("wte.weight")[tokens] + net("wpe.weight")[:tokens.shape[1]]
     for n in range(layers):
         x = x + attention(net, layer_norm(net, x, f"h.{n}.ln_1"), f"h.{n}.attn", heads)
-        up = net.linear(layer_norm(net, x, f"h.{n}.ln_2"), f"h.{n}.mlp.c_fc")
-        up = up / 2 * (1 + np.tanh(math.sqrt(2 / math.pi) * (up + 0.044715 * up**3)))
-        x = x + net.linear(up, f"h.{n}.mlp.c_proj")
+        inner, has_experts = layer_norm(net, x, f"h.{n}.ln_2"), experts and (n + 1) % experts[2] == 0
+        x = x + (mixture(net, inner, f"h.{n}.mlp.", *experts[:2]) if has_experts else perceptron(net, inner, f"h.{n}.mlp."))
     return layer_norm(net, x, "ln_f") @ net("wte.weight" if tied else "lm_head.weight").T
 
 
@@ -124,6 +141,10 @@ def main():
             words = ["--model", spec, "--loss", "cross-entropy", "--optimizer", "adamw:lr=1e-2", "--steps", "30"]
             check(bench, f"decoder{tied:d}", "text.h5", words,
                   lambda net, tied=tied: decoder(net, text[:400].reshape(40, 10), 2, 3, tied), text[1:].reshape(40, 10))
+
+        spec = "switch:layers=2,width=24,heads=3,vocab=60,experts=3,capacity=0.9"
+        words = ["--model", spec, "--loss", "cross-entropy", "--optimizer", "adamw:lr=1e-2", "--steps", "30"]
+        check(bench, "switch", "text.h5", words, lambda net: decoder(net, text[:400].reshape(40, 10), 2, 3, False, (3, 0.9, 2)), text[1:].reshape(40, 10))
 
         images, labels = numbers.integers(0, 256, (19, 2, 17, 21), np.uint8), numbers.integers(0, 4, 19)
         np.save(bench.path("x.npy"), images)

@@ -229,7 +229,7 @@ def check_rates(text):
 
 
 def entries_of_page():
-    """Of the three models under CHECKS, as their lines say: the shapes of all entries but loss and step."""
+    """Of the four models under CHECKS, as their lines say: the shapes of all entries but loss and step."""
     layers = {"model/0.bias": [3], "model/0.weight": [3, 4], "model/2.bias": [2], "model/2.weight": [2, 3]}
     yield "mlp:4-3-2", {**layers, **{name.replace("model/", "optimizer/momentum/"): shape for name, shape in layers.items()}}
     decoder = {"wte.weight": [5, 4], "wpe.weight": [3, 4], "lm_head.weight": [5, 4]}
@@ -238,6 +238,10 @@ def entries_of_page():
     for name, shape in (("attn.c_attn", [12, 4]), ("attn.c_proj", [4, 4]), ("mlp.c_fc", [16, 4]), ("mlp.c_proj", [4, 16])):
         decoder.update({f"h.0.{name}.weight": shape, f"h.0.{name}.bias": shape[:1]})
     yield "gpt:layers=1,width=4,heads=2,context=3,vocab=5", {f"model/{name}": shape for name, shape in decoder.items()}
+    dense = {f"h.0.mlp.{name}.{last}" for name in ("c_fc", "c_proj") for last in ("weight", "bias")}
+    mixture = {**{name: shape for name, shape in decoder.items() if name not in dense}, "h.0.mlp.router.weight": [2, 4],
+               **{name.replace(".mlp.", f".mlp.experts.{expert}."): decoder[name] for name in sorted(dense) for expert in (0, 1)}}
+    yield "switch:layers=1,width=4,heads=2,context=3,vocab=5,experts=2,every=1", {f"model/{name}": shape for name, shape in mixture.items()}
     convolutions = [("", 1, 16, 1)] + [(f"layer{layer}.{block}.", n, 8 << layer, 8 << (layer - (layer > 1 and block == 0 and n == 1)))
                                        for layer in (1, 2, 3) for block in (0, 1, 2) for n in (1, 2)]
     network = {"fc.weight": [10, 64], "fc.bias": [10]}

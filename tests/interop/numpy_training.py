@@ -1,6 +1,6 @@
 """Models of every kind, trained three steps by the second implementation: numpy_training.py --bin FOLDER --plugins FOLDER [--models FOLDER]
 
-A perceptron, ResNet-20, a small convolutional network from TorchScript and a decoder of one layer; tasks.py says what is compared. --only NAME
+Perceptrons, ResNet-20, a small convolutional network from TorchScript, and decoders, some with experts; tasks.py says what is compared. --only NAME
 takes one of them. Exits 77 without NumPy, h5py and cryptography.
 """
 
@@ -26,9 +26,14 @@ CASES = {
     "regression": ("targets", Case("mlp:20-33-3,activation=tanh", "mse", "sgd:lr=0.05,momentum=0.9,nesterov", ["--clip-norm", "1"])),
     "resnet20": ("images", Case("resnet20:classes=4", "cross-entropy", "sgd:lr=0.1,momentum=0.9,weight-decay=5e-4", COSINE, batch=2)),
     "cnn.pt": ("digits", Case("cnn.pt", "cross-entropy", "adam:lr=1e-2", [], batch=4)),
+    "compressed": ("images", Case("resnet20:classes=4", "cross-entropy", "dgc:lr=0.1,density=0.01,warmup=2,bits=8,clip=1", ["--workers", "2"], batch=2)),
     "gpt": ("tokens", Case("gpt:layers=1,width=16,heads=2,context=8,vocab=64", "cross-entropy", "adamw:lr=1e-2,betas=0.9/0.95", COSINE)),
     "gpt-dropout": ("tokens", Case("gpt:layers=1,width=16,heads=2,context=8,vocab=64,dropout=0.1,tied", "cross-entropy:ignore=5",
                                    "adamw:lr=1e-2", ["--clip-norm", "1"])),
+    "switch": ("tokens", Case("switch:layers=2,width=16,heads=2,context=8,vocab=64,experts=3,capacity=0.9,dropout=0.1", "cross-entropy",
+                              "adamw:lr=1e-2", ["--clip-norm", "1"])),
+    "switch-workers": ("tokens", Case("switch:layers=1,width=8,heads=2,context=8,vocab=64,experts=2,balance=0.5,every=1", "cross-entropy", "sgd:lr=0.1,momentum=0.9",
+                                      ["--workers", "4"])),
 }
 
 

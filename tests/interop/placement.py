@@ -89,6 +89,7 @@ BUILT_IN = {
     "regression": ("mlp:64-12-5", "pairs", "mse", "sgd:lr=0.1", [], 12),
     "clipped": ("mlp:64-16-5,activation=gelu", "images", "cross-entropy:label-smoothing=0.1,ignore=2", "adamw:lr=1e-2", ["--clip-norm", "1"], 10),
     "gpt": ("gpt:layers=2,width=16,heads=2,vocab=128,dropout=0.1", "text", "cross-entropy", "adamw:lr=1e-2", ["--clip-norm", "1"], 6),
+    "switch": ("switch:layers=2,width=16,heads=2,vocab=128,experts=3,capacity=0.8,dropout=0.1", "text", "cross-entropy", "adamw:lr=1e-2", ["--clip-norm", "1"], 6),
     "resnet20": ("resnet20", "pictures", "cross-entropy", "sgd:lr=0.1,momentum=0.9", [], 5),
 }
 SCRIPTED = {
@@ -113,14 +114,14 @@ def pack(bench):
     bench.run("dgx-pack", "text", "text", "--context", "8", "-o", "text.h5")
 
 
-def submit(bench, name, case):
+def submit(bench, name, case, steps=10, seed=1):
     model, data, loss, optimizer, more, batch = case
     if not isinstance(model, str):
         torch.manual_seed(1)
         torch.jit.script(model()).save(bench.path(f"{name}.pt"))
         model = f"{name}.pt"
-    bench.run("dgx-submit", "--data", f"{data}.h5", "--model", model, "--loss", loss, "--optimizer", optimizer, *more, "--batch", str(batch), "--steps", "10",
-              "--seed", "1", "--key", "submitter.pem", "-o", f"{name}.json")
+    bench.run("dgx-submit", "--data", f"{data}.h5", "--model", model, "--loss", loss, "--optimizer", optimizer, *more, "--batch", str(batch), "--steps", str(steps),
+              "--seed", str(seed), "--key", "submitter.pem", "-o", f"{name}.json")
     return pathlib.Path(bench.path(f"{name}.program.jsonl"))
 
 

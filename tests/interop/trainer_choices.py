@@ -1,7 +1,7 @@
 """Losses, optimisers and schedules by the pages alone: trainer_choices.py --bin FOLDER --plugins FOLDER
 
-Every loss, optimiser and schedule of dgx-submit(1), "SPEC", groups and frozen parameters, gradients accumulated over steps and averages of weights, on a
-linear model, 60 steps each: the updates are written here from the formulas of dgx-lowerings(7), "Losses" and "Optimisers", not run from the task's program,
+Every loss, optimiser and schedule of dgx-submit(1), "SPEC", groups and frozen parameters, gradients accumulated over steps, added up over workers or compressed by them, and
+averages of weights, on a linear model, 60 steps each: the updates are written here from the formulas of dgx-lowerings(7), "Losses" and "Optimisers", not run from the task's program,
 and the final state must be that of dgx-train, bit for bit. Small batches whose gradients are accumulated must give nearly the weights of large ones.
 Exits 77 without NumPy, h5py and cryptography.
 """
@@ -17,6 +17,7 @@ except ImportError as missing:
     print(f"skipped: {missing}")
     sys.exit(77)
 
+import compressed
 import support
 from exported import Export, uniform  # of tests/support
 from spec import folds, inputs, numbers, statements
@@ -24,6 +25,7 @@ from tasks import read_dataset, read_state
 
 F32 = np.float32
 STEPS, BATCH, SAMPLES, WIDTH, OUTPUTS = 60, 4, 30, 5, 3
+WIDE = 363  # its square is odd, and more than 131,072
 LOSSES = ("bce", "bce:pos-weights=0.5/2/3.3", "bce:pos-weights=1.7", "huber", "huber:delta=0.3", "l1", "mse")
 OPTIMIZERS = ("lion:lr=1e-2", "lion:lr=1e-2,betas=0.8/0.95,weight-decay=0.1", "rmsprop", "rmsprop:centered,weight-decay=0.01",
               "rmsprop:lr=3e-3,alpha=0.9,eps=1e-6,momentum=0.9,centered", "adagrad", "adagrad:lr=0.1,lr-decay=0.05,weight-decay=0.01,initial=0.1",
@@ -44,11 +46,21 @@ ACCUMULATED += [("adagrad:lr=0.1,lr-decay=0.05", "linear:warmup=2", ["--accumula
 UPDATES = [(optimizer, schedule, more) for optimizer in ("adamw:lr=1e-2", "rmsprop:lr=3e-3,momentum=0.9,centered", "adagrad:lr=0.1,lr-decay=0.05")
            for schedule, more in (("cosine:warmup=5%", ["--group", "*.bias:lr=3x", "--group", "0.*:weight-decay=0.3,lr=0.1x"]),
                                   ("constant", ["--freeze", "*.bias", "--ema", "0.5", "--clip-norm", "0.5"]))]
+WORKERS = [(optimizer, "constant", ["--workers", str(workers), *more]) for optimizer in ("sgd:lr=0.1,momentum=0.9", "adamw:lr=1e-2")
+           for workers, more in ((2, []), (4, ["--accumulate", "3", "--clip-norm", "0.5", "--ema", "0.9"]), (4, ["--freeze", "*.bias"]))]
+COMPRESSED = [(f"dgc:lr=0.1,{options}", schedule, more) for options, schedule, more in (
+    ("warmup=40,density=0.2", "constant", ["--workers", "2"]),
+    ("warmup=30,density=0.01,bits=8,clip=0.05,weight-decay=0.1", "cosine:warmup=5", ["--workers", "4"]),
+    ("momentum=0,density=0.5,clip=1e9", "constant", ["--workers", "2", "--ema", "0.9", "--group", "*.bias:lr=3x", "--group", "*:weight-decay=0.2"]),
+    ("momentum=0.5,density=0.3", "plateau:every=3,patience=1,threshold=0.1,factor=0.5", ["--workers", "4", "--freeze", "*.bias"]),
+    ("warmup=1,density=1,bits=8", "constant", []),
+    ("weight-decay=0.1,density=0.1", "plateau:every=3,patience=1,threshold=0.1,factor=0.5", []))]
 # Of losses that fall below zero without end, so that a window better by less than a share of the best one comes.
 BELOW_ZERO = [("sgd:lr=0.01,momentum=0.5", "plateau:every=5,patience=1,threshold=0.3,factor=0.5", []),
               ("adamw:lr=1e-2", "plateau:every=2,patience=0,threshold=0.2,factor=0.3", ["--accumulate", "2", "--ema", "0.9"])]
 
 
+SENT = {}  # by parameter, in each step after the warm-up: what share the workers sent, as a multiple of the density
 FALLS = {False: 0, True: 0}  # how often plateau lowered a rate; True: after a window whose mean loss was below zero
 
 
@@ -157,6 +169,13 @@ class Updates:
         b = self.state[entry("momentum")] = fma(self.number("momentum"), self.state[entry("momentum")], self.decayed(p, g))
         return fma(self.scheduled("-lr"), b, p)
 
+    def dgc(self, p, g, entry):
+        entries, sent, total = compressed.update(self.spec, self.state, self.name, g, self.step)
+        self.state.update(entries)
+        if self.step >= self.spec["warmup"]:
+            SENT.setdefault(self.name, []).append(np.count_nonzero(sent) / sent.size / self.number("density"))
+        return fma(self.scheduled("-lr"), total, self.shrunk(p))
+
     def adam(self, p, g, entry):
         return self.adamw(p, self.decayed(p, g), entry, p)
 
@@ -184,9 +203,11 @@ def train_step(task, state, x, t, step):
     state["loss"] = np.array(folds.sum(losses.reshape(-1, 1))[0] / count, F32)
     if task["schedule"]["kind"] == "plateau":
         factor = plateau(task, state, step)
-    g = slope / count
-    gradients = {"0.weight": dot(g.T, x), "0.bias": dot(np.ones((1, len(g)), F32), g)[0]}
-    trained = {name: gradient for name, gradient in gradients.items() if not any(means(pattern, name, gradient) for pattern in task.get("freeze", ()))}
+    workers = task.get("workers", 1)
+    each = [gradients_of(g, part) for g, part in zip(np.split(slope / count, workers), np.split(x, workers))]
+    apart = task["optimizer"]["kind"] == "dgc"
+    gradients = {name: (np.stack if apart else added)([worker[name] for worker in each]) if apart or workers > 1 else each[0][name] for name in each[0]}
+    trained = {name: gradient for name, gradient in gradients.items() if not any(means(pattern, name, each[0][name]) for pattern in task.get("freeze", ()))}
     gradients = clipped(task, accumulated(task, state, trained, step))
     if (step + 1) % task.get("accumulate", 1) == 0:
         for name, gradient in gradients.items():
@@ -195,6 +216,18 @@ def train_step(task, state, x, t, step):
                 average = state[f"optimizer/ema/{name}"]
                 state[f"optimizer/ema/{name}"] = fma(1 - float.fromhex(task["ema"]), state["model/" + name] - average, average)
     state["step"] = np.array(step + 1, "<i8")
+
+
+def gradients_of(g, x):
+    return {"0.weight": dot(g.T, x), "0.bias": dot(np.ones((1, len(g)), F32), g)[0]}
+
+
+def added(gradients):
+    """The sum of the workers' gradients, in their order, from +0."""
+    total = np.zeros_like(gradients[0])
+    for gradient in gradients:
+        total = total + gradient
+    return total
 
 
 def plateau(task, state, step):
@@ -241,21 +274,34 @@ def clipped(task, gradients):
     return {name: g * scale for name, g in gradients.items()}
 
 
-def check(bench, name, data, loss, optimizer, schedule, more=()):
-    model = "linear.pt2" if loss == "output" else f"mlp:{WIDTH}-{OUTPUTS}"
+def check(bench, name, data, loss, optimizer, schedule, more=(), model=f"mlp:{WIDTH}-{OUTPUTS}", steps=STEPS):
+    model = "linear.pt2" if loss == "output" else model
     bench.run("dgx-submit", "--data", f"{data}.h5", "--model", model, "--loss", loss, "--optimizer", optimizer, "--schedule", schedule, *more,
-              "--batch", str(BATCH), "--steps", str(STEPS), "--seed", "5", "--checkpoint-every", "30", "--key", "key.pem", "-o", f"{name}.json")
+              "--batch", str(BATCH), "--steps", str(steps), "--seed", "5", "--checkpoint-every", "30", "--key", "key.pem", "-o", f"{name}.json")
     done = bench.run("dgx-train", f"{name}.json", "--data", f"{data}.h5", "-o", f"{name}.run", "--threads", "1")
     task = statements.read(bench.path(f"{name}.json")).predicate
     fields, _ = read_dataset(bench, f"{data}.h5")
-    stored = read_state(bench.path(f"{name}.run/checkpoint-{STEPS:010}-{done['state'][:12]}.h5"))
+    stored = read_state(bench.path(f"{name}.run/checkpoint-{steps:010}-{done['state'][:12]}.h5"))
     lines = [{"src": f"state {entry}", "s": list(array.shape), "t": {"<f4": "f32", "<i8": "i64"}[array.dtype.str]} for entry, array in stored.items()]
     state = read_state(bench.path(f"{name}.init.h5")) if loss == "output" else inputs.initial_state(lines, 5)
-    for step in range(STEPS):
+    for step in range(steps):
         chosen = inputs.batch_indices(5, SAMPLES, BATCH, step)
         train_step(task, state, fields["x"][chosen], fields["y"][chosen] if "y" in fields else None, step)
     for entry, array in stored.items():
         bench.check(array.tobytes() == np.ascontiguousarray(state[entry]).tobytes(), f"{loss}, {optimizer}, {schedule}, {' '.join(more)}: {entry}")
+
+
+def check_sampled(bench):
+    """Tensors of which every second number is in the sample; after the warm-up the workers send what they are to, up to a factor of two."""
+    chance = np.random.default_rng(8)
+    for field in ("x", "y"):
+        np.save(bench.path(f"{field}.npy"), chance.normal(size=(SAMPLES, WIDE)).astype(F32))
+    bench.run("dgx-pack", "npy", "--x", "x.npy", "--y", "y.npy", "-o", "wide.h5")
+    SENT.clear()
+    check(bench, "wide", "wide", "huber", "dgc:lr=0.1,density=0.001,warmup=8", "constant", ["--workers", "2"], f"mlp:{WIDE}-{WIDE}", 60)
+    shares = np.array(SENT["0.weight"])
+    bench.check(len(shares) == 52 and 0.5 <= shares.min() and shares.max() <= 2, f"sent after the warm-up: {shares} times the density")
+    print(f"sent of {WIDE * WIDE} numbers after the warm-up: {shares.mean():.3f} times the density, {shares.min():.3f} to {shares.max():.3f}")
 
 
 def check_large_batch(bench, optimizer):
@@ -299,10 +345,11 @@ def main():
                  for loss in LOSSES]
         cases += [("labels", "bce", optimizer, "constant") for optimizer in OPTIMIZERS]
         cases += [("targets", "huber", "adagrad:lr=0.1,lr-decay=0.01" if number % 2 else "lion:lr=1e-2", schedule) for number, schedule in enumerate(SCHEDULES)]
-        cases += [("labels", "bce", *case) for case in ACCUMULATED + UPDATES]
+        cases += [("labels", "bce", *case) for case in ACCUMULATED + UPDATES + WORKERS + COMPRESSED]
         cases += [("alone", "output", *case) for case in BELOW_ZERO]
         for optimizer in ("sgd:lr=0.1,momentum=0.9", "adamw:lr=1e-2"):
             check_large_batch(bench, optimizer)
+        check_sampled(bench)
         for number, case in enumerate(cases):
             check(bench, f"case{number}", *case)
         bench.check(FALLS[False] > 20 and FALLS[True] > 2, f"plateau fell only {FALLS[False]} times, and {FALLS[True]} below zero")

@@ -1,6 +1,6 @@
-"""What groups and frozen parameters do to a step, by formulas that were written from the pages: updates.py --bin FOLDER --plugins FOLDER
+"""What groups, frozen parameters and workers that compress do to a step, by formulas that were written from the pages: updates.py --bin FOLDER --plugins FOLDER
 
-Each task has a plain twin: the same model, data and seed without those options, optimised by SGD without momentum. The twin's program, run by spec/ on
+Each task has a plain twin: the same model, data, seed and workers without those options, optimised by SGD without momentum. The twin's program, run by spec/ on
 the task's weights, gives the gradients; the formulas of dgx-lowerings(7), "Optimisers", give the step. No line that groups or freezing made is run, and
 the states must be those of dgx-train, bit for bit. Exits 77 without NumPy, h5py and cryptography.
 """
@@ -16,6 +16,7 @@ except ImportError as missing:
     print(f"skipped: {missing}")
     sys.exit(77)
 
+import compressed
 import support
 import tasks
 from spec import digests, inputs, numbers, program
@@ -28,6 +29,8 @@ CASES = {
     "coupled": ("adam:lr=1e-2,weight-decay=0.1", ["--group", "*.weight:lr=3x,weight-decay=0.01"]),
     "first": ("sgd:lr=0.1,momentum=0.9,nesterov,weight-decay=1e-2", ["--group", "0.*:lr=0.1x", "--group", "*:weight-decay=0.5"]),
     "frozen": ("sgd:lr=0.1", ["--freeze", "0.*", "--group", "2.bias:lr=10x"]),
+    "compressed": ("dgc:lr=0.1,density=0.05,warmup=4,weight-decay=0.1", ["--workers", "2", "--group", "rank<2:weight-decay=0"]),
+    "rounded": ("dgc:lr=0.1,density=0.2,bits=8,clip=0.1,warmup=3", ["--workers", "4", "--freeze", "0.bias"]),
 }
 
 
@@ -41,8 +44,8 @@ def means(pattern, name, shape):
     return fnmatch.fnmatchcase(name, pattern)
 
 
-def gradients(lines, table):
-    """By parameter: what the plain twin's update, fma(-lr, gradient, parameter), reads."""
+def gradients(lines, table, workers):
+    """By parameter: what the plain twin's update, fma(-lr, gradient, parameter), reads; with workers, a row of each, which that adds up."""
     found = {}
     for line in lines:
         name = line["src"].removeprefix("state model/") if line["k"] == "input" and line["src"].startswith("state model/") else None
@@ -52,6 +55,10 @@ def gradients(lines, table):
         assert update["do"] == ["fma x0 x1 x2"], update
         value, _, rest = update["x"][1].partition("[")
         assert "@" not in value and rest, update
+        if workers > 1:
+            total = lines[int(value)]
+            assert total["k"] == "dot" and total["f"] == [workers], total
+            value = total["x"][1].partition("[")[0]
         found[name] = table[int(value)]
     return found
 
@@ -77,6 +84,9 @@ class Twin:
             return inputs.scalar(self.task, f"{base}:{group}" if group else base, step)
 
         kind = self.optimizer["kind"]
+        if kind == "dgc":
+            entries, _, total = compressed.update(self.optimizer, state, name, g, step)
+            return entries | {f"model/{name}": fma(scheduled("-lr"), total, p * scheduled("1-lr*wd") if decay else p)}
         d = fma(decay, p, g) if decay and kind != "adamw" else g
         if kind == "sgd":
             momentum = self.number("momentum")
@@ -98,16 +108,19 @@ class Twin:
         weights = {entry: value for entry, value in state.items() if not entry.startswith("optimizer/")}
         table, after = program.run_step(plain, self.task, weights, data, step)
         out = dict(state, step=after["step"], loss=after["loss"])
-        for name, g in gradients(plain, table).items():
-            if not any(means(pattern, name, g.shape) for pattern in self.task.get("freeze", [])):
-                out.update(self.update(state, name, g.reshape(state[f"model/{name}"].shape), step))
+        workers = self.task.get("workers", 1)
+        for name, g in gradients(plain, table, workers).items():
+            shape = state[f"model/{name}"].shape
+            if not any(means(pattern, name, shape) for pattern in self.task.get("freeze", [])):
+                out.update(self.update(state, name, g.reshape((workers,) * (workers > 1) + shape), step))
         return out
 
 
 def check(bench, name, data):
     optimizer, more = CASES[name]
+    workers = more[:2] if "--workers" in more else []
     tasks.submit(bench, name, "small.h5", tasks.Case("mlp:16-12-5", "cross-entropy", optimizer, more, steps=STEPS))
-    tasks.submit(bench, f"{name}-plain", "small.h5", tasks.Case("mlp:16-12-5", "cross-entropy", "sgd:lr=1", steps=STEPS))
+    tasks.submit(bench, f"{name}-plain", "small.h5", tasks.Case("mlp:16-12-5", "cross-entropy", "sgd:lr=1", workers, steps=STEPS))
     texts = {}
     for each in (name, f"{name}-plain"):
         with open(bench.path(f"{each}.program.jsonl")) as file:

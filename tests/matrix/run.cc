@@ -17,6 +17,7 @@
 #include "dgx/exchange/exchange.h"
 #include "dgx/exec/device_executor.h"
 #include "dgx/exec/executor.h"
+#include "dgx/exec/leading_executor.h"
 #include "dgx/exec/parts_executor.h"
 #include "dgx/kernels/evaluate.h"
 #include "dgx/kernels/order.h"
@@ -111,6 +112,16 @@ std::string on_ranks(int count, bool& all,
     if (!text.empty()) return text;
   }
   return made == 0 || all ? "" : "some ranks cut the step, others do not";
+}
+
+/// Row n of `tensor` as row rows[n].
+Tensor rows_at(const Tensor& tensor, const std::vector<std::int64_t>& rows) {
+  Tensor out(tensor.dtype(), tensor.shape());
+  const std::size_t size = tensor.bytes().size() / rows.size();
+  for (std::size_t n = 0; n < rows.size(); ++n)
+    std::ranges::copy(tensor.bytes().subspan(n * size, size),
+                      out.bytes().subspan(static_cast<std::size_t>(rows[n]) * size, size).begin());
+  return out;
 }
 
 /// Runs a case in one configuration.
@@ -271,8 +282,9 @@ class Run {
     bool all = false;
     const std::string text = on_ranks(static_cast<int>(count), all, [&](exchange::Exchange& ranks) {
       const int threads = ranks.rank() == 0 ? threads_ : 1;
-      const auto made = exec::PartsExecutor::create_on(ranks, *program, inputs, threads);
-      return std::pair(made.ok(), step_of(made, form));
+      auto made = exec::PartsExecutor::create_on(ranks, *program, inputs, threads);
+      if (made.ok()) return std::pair(true, step_together(ranks, std::move(*made), form));
+      return std::pair(false, made.error().code == ErrorCode::kUsage ? std::string() : made.error().message);
     });
     if (all) ++counts_.on_ranks;
     return text.empty() ? "" : fmt::format("{} ranks: {}", count, text);
@@ -287,14 +299,23 @@ class Run {
     return text.empty() ? "" : fmt::format("{}\n{}", text, (*executor)->explain());
   }
 
-  /// Row n of `tensor` as row rows[n].
-  static Tensor rows_at(const Tensor& tensor, const std::vector<std::int64_t>& rows) {
-    Tensor out(tensor.dtype(), tensor.shape());
-    const std::size_t size = tensor.bytes().size() / rows.size();
-    for (std::size_t n = 0; n < rows.size(); ++n)
-      std::ranges::copy(tensor.bytes().subspan(n * size, size),
-                        out.bytes().subspan(static_cast<std::size_t>(rows[n]) * size, size).begin());
-    return out;
+  /// A step that this rank takes with the others: rank 0 says what is wrong, also with their copies.
+  std::string step_together(exchange::Exchange& ranks, std::unique_ptr<exec::PartsExecutor> executor,
+                            const Form& form) const {
+    const auto message = [](const Status& status) { return status.ok() ? "" : status.error().message; };
+    if (ranks.rank() != 0) return message(exec::follow(ranks, *executor, StopFlag()));
+    const std::string plan = executor->explain();
+    exec::LeadingExecutor leading(ranks, std::move(executor), {});
+    if (const Status status = leading.load(state(form)); !status.ok()) return status.error().message;
+    const Status stepped = leading.step();
+    const auto after = leading.state();
+    if (!after.ok()) return after.error().message;
+    std::string text = check_step(stepped, *after, form);
+    if (stepped.ok() && text.empty()) {  // a step that is not finite leaves no state behind
+      const auto copies = leading.snapshot({});
+      if (!copies.ok()) text = copies.error().message;
+    }
+    return text.empty() ? "" : fmt::format("{}\n{}", text, plan);
   }
 
   const Case& case_;

@@ -137,6 +137,32 @@ class Step:
         return list(dict.fromkeys(pairs))
 
 
+    def divided(self):
+        """Entries of which each rank has its slices alone."""
+        nexts = [line.get("next") for line in self.lines]
+        needs = {u for u, _ in self.gathers()}
+
+        def is_divided(v, line):
+            becomes = line.get("next")
+            if not line.get("src", "").startswith("state ") or becomes is None or not has_slices(line["s"], self.slices):
+                return False
+            if self.of[becomes] != "S" or self.is_input(becomes) or becomes in needs or nexts.count(becomes) > 1:
+                return False
+            return all(self.of[r] == "S" and self.stays(self.lines[r], a, "i") for r in range(len(self.lines)) for a in self.accesses[r] if a.value == v)
+
+        return [v for v, line in enumerate(self.lines) if is_divided(v, line)]
+
+    def sparse(self):
+        kept = {a.value for v in self.divided() for a in self.accesses[self.lines[v]["next"]]}
+
+        def is_sent(v):
+            last = self.lines[v].get("do", [""])[-1].split(" ")
+            return v in kept and self.lines[v]["t"] == "f32" and last[0] == "select" and last[-1] == "0x0p0"
+
+        of_slices = lambda v: self.of[v] == "C" and self.lines[v]["k"] == "dot" and self.lines[v]["f"] == [self.slices]
+        return [v for v in range(len(self.lines)) if of_slices(v) and all(self.of[a.value] != "S" or is_sent(a.value) for a in self.accesses[v])]
+
+
 class Piece:
     def __init__(self):
         self.lines, self.made, self.whole_ = [], {}, {}
@@ -270,10 +296,11 @@ def begun(line, carry):
 def tail(step):
     piece = Piece()
     rest = [v for v in range(len(step.lines)) if v not in step.body and not step.is_input(v)]
-    reads = {x.value for v in rest for x in step.accesses[v]} | {line["next"] for line in step.lines if "next" in line}
+    divided = lambda v: step.of[v] == "S" and step.lines[v].get("src", "").startswith("state ")
+    reads = {x.value for v in rest for x in step.accesses[v]} | {line["next"] for v, line in enumerate(step.lines) if "next" in line and not divided(v)}
     for v, line in enumerate(step.lines):
         if step.is_input(v):
-            if v in reads or line["src"].startswith("state "):
+            if v in reads or line["src"].startswith("state ") and not divided(v):
                 piece.made[v] = piece.add(line)
         elif v not in step.body:
             texts = []
@@ -319,11 +346,19 @@ def described(path, slices):
     step = Step(lines, slices)
     work = lambda v: math.prod(lines[v]["s"]) * math.prod(lines[v].get("f", [1])) * (0 if step.is_input(v) else 1)
     gathers = step.gathers()
+    roots = lambda: [dict(bounds=bounds, roots=[local(step, a, b).root() for a, b in zip(bounds, bounds[1:])]) for bounds in parts_of(step.slices)]
+    together, divided = dict(parts=roots(), head=head(step), tail=tail(step).root()), step.divided()
+    on_ranks = {}
+    if divided:
+        for v in divided:
+            step.of[v] = "S"
+        on_ranks = dict(on_ranks=dict(divided=divided, parts=roots(), tail=tail(step).root()))
+        for v in divided:
+            step.of[v] = "W"
     return dict(
         program=str(path.relative_to(HERE)) if path.is_relative_to(HERE) else path.name, slices=step.slices, classes="".join(step.of),
         body="".join("1" if v in step.body else "0" for v in range(len(lines))), gathers=[list(pair) for pair in gathers],
-        parts=[dict(bounds=bounds, roots=[local(step, a, b).root() for a, b in zip(bounds, bounds[1:])]) for bounds in parts_of(step.slices)],
-        head=head(step), tail=tail(step).root()), dict(
+        sparse=step.sparse(), **together, **on_ranks), dict(
         name=path.name.removesuffix(".program.jsonl"), samples=step.samples,
         counts=[sum(1 for v, c in enumerate(step.of) if c == letter and not step.is_input(v)) for letter in "SCW"],
         gathered=[len({u for u, v in gathers if (v in step.body) == inside}) for inside in (True, False)],
@@ -335,6 +370,7 @@ def programs():
     yield from ((path, None) for path in sorted((HERE / "placement").glob("*.program.jsonl")))
     yield HERE / "tasks/quickstart.program.jsonl", None
     yield HERE / "tasks/quickstart.program.jsonl", 4
+    yield HERE / "tasks/compressed.program.jsonl", 6
 
 
 def dot_states():
@@ -372,7 +408,7 @@ def main():
         sys.exit(77)
     found = [described(path, slices) for path, slices in programs()]
     if sys.argv[1:] == ["table"]:
-        for _, row in found[:-1]:
+        for _, row in found[:-2]:
             print(row["name"], row["samples"], "/".join(map(str, row["counts"])), "/".join(map(str, row["gathered"])), row["carried"], f"{100 * row['whole']:.2f} %")
         return
     text = json.dumps(dict(programs=[vector for vector, _ in found], dot_states=list(dot_states())), sort_keys=True, separators=(",", ":"))

@@ -79,7 +79,9 @@ def start_of(kind, name, shapes):
     weight = shapes[name.rpartition(".")[0] + ".weight"]["s"]
     last = name.rpartition(".")[2]
     fan_in = np.float32(math.prod(weight[1:]))
-    if kind == "gpt":
+    if kind == "switch" and name.endswith(".router.weight"):
+        return "normal", np.float32(0.002)
+    if kind in ("gpt", "switch"):
         if last == "bias" or len(weight) == 1:
             return "number", 0 if last == "bias" else 1
         deviation = np.float32(0.02)

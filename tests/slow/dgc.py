@@ -1,0 +1,69 @@
+"""Accuracy of the optimiser dgc beside SGD's: dgc.py --bin FOLDER --folder FOLDER [--epochs N] [--seeds N]
+
+The perceptron 784-256-128-10 on Fashion-MNIST, four workers, batches of 128, once dense with momentum and once with density 0.001 after a warm-up of an epoch.
+Exits 1 unless the mean accuracy over the seeds on the test set is within 0.3 points of SGD's, at the default lengths.
+"""
+
+import argparse
+import json
+import pathlib
+import statistics
+import subprocess
+import sys
+
+EPOCHS, SEEDS, BATCH, SAMPLES = 12, 3, 128, 60000
+OPTIMIZERS = {"dense": "sgd:lr=0.05,momentum=0.9", "dgc": "dgc:lr=0.05,momentum=0.9,density=0.001,warmup={epoch}"}
+
+
+class Trainings:
+    def __init__(self, options):
+        self.bin, self.folder, self.epochs = pathlib.Path(options.bin).resolve(), pathlib.Path(options.folder), options.epochs
+        self.folder.mkdir(parents=True, exist_ok=True)
+
+    def run(self, program, *words):
+        done = subprocess.run([self.bin / program, *map(str, words)], cwd=self.folder, stdout=subprocess.PIPE, text=True)
+        if done.returncode != 0:
+            sys.exit(f"{program} {' '.join(map(str, words))}: exit {done.returncode}")
+        return done.stdout
+
+    def prepare(self):
+        if not (self.folder / "key.pem").exists():
+            self.run("dgx-key", "new", "key")
+        listed = subprocess.run(["dpkg", "-L", "dataset-fashion-mnist"], capture_output=True, text=True).stdout.split()
+        path = {kind: next(p for p in listed if kind in p) for kind in ("train-images", "train-labels", "t10k-images", "t10k-labels")}
+        for name, kind in (("test.h5", "t10k"), ("train.h5", "train")):
+            if not (self.folder / name).exists():
+                self.run("dgx-pack", "idx", "--images", path[f"{kind}-images"], "--labels", path[f"{kind}-labels"], "--scale", 1 / 255, "-o", name)
+
+    def accuracy(self, kind, seed):
+        """In percent, of the test set."""
+        name = f"{kind}-{self.epochs}-{seed}"
+        if not (self.folder / f"{name}.json").exists():
+            optimizer = OPTIMIZERS[kind].format(epoch=SAMPLES // BATCH)
+            self.run("dgx-submit", "--data", "train.h5", "--model", "mlp:784-256-128-10", "--loss", "cross-entropy", "--optimizer", optimizer, "--workers", 4,
+                     "--schedule", "cosine:min=0", "--batch", BATCH, "--epochs", self.epochs, "--seed", seed, "--key", "key.pem", "-o", f"{name}.json")
+        self.run("dgx-train", f"{name}.json", "--data", "train.h5", "-o", f"{name}.run", "-q")
+        return 100 * json.loads(self.run("dgx-train", f"{name}.json", "--data", "test.h5", "--evaluate", f"{name}.run", "--json"))["accuracy"]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--bin", required=True)
+    parser.add_argument("--folder", required=True)
+    parser.add_argument("--epochs", type=int, default=EPOCHS)
+    parser.add_argument("--seeds", type=int, default=SEEDS)
+    options = parser.parse_args()
+    trainings = Trainings(options)
+    trainings.prepare()
+    means = {}
+    for kind in OPTIMIZERS:
+        found = [trainings.accuracy(kind, seed) for seed in range(1, options.seeds + 1)]
+        means[kind] = statistics.mean(found)
+        print(f"{kind}: {' '.join(f'{accuracy:.2f}' for accuracy in found)}, mean {means[kind]:.2f} %", flush=True)
+    apart = means["dgc"] - means["dense"]
+    print(f"after {options.epochs} epochs dgc is {apart:+.2f} points from dense")
+    return 1 if options.epochs == EPOCHS and options.seeds == SEEDS and apart < -0.3 else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,180 @@
+"""Vectors for pipelines, derived from dgx-placement(7), PIPELINES, with Python's standard library:
+/usr/bin/python3 tests/vectors/pipelines.py > tests/vectors/pipelines.json
+/usr/bin/python3 tests/vectors/pipelines.py check      exits 1 unless pipelines.json is as it would be made"""
+import json
+import math
+import sys
+
+from placement import HERE, SIZES, Step, head
+
+
+def size_of(line):
+    return math.prod(line["s"]) * SIZES[line["t"]]
+
+
+class Pipeline:
+    """A step cut into stages, and its batch into parts (PIPELINES)."""
+
+    FREE, NONE = -1, -2
+
+    def __init__(self, step, cuts, parts, pipelines=1):
+        self.step, self.cuts, self.parts, self.pipelines = step, cuts, parts, pipelines
+        lines = step.lines
+        self.entry = [step.is_input(v) and line["src"].startswith("state ") for v, line in enumerate(lines)]
+        self.reads = [self.reads_of(v) for v in range(len(lines))]
+        self.of = [self.FREE if free else self.NONE for free in self.free_lines()]
+        self.at = [set() for _ in range(len(cuts) + 1)]  # what lines of a stage read
+        self.assign()
+        self.loss = next((line["next"] for line in lines if line.get("src") == "state loss"))
+        self.moves = sorted(self.find_moves())
+
+    def reads_of(self, v):
+        """What a line reads; the head has what is gathered."""
+        gathered = lambda a: self.parts * self.pipelines > 1 and v in self.step.body and not self.step.is_input(a.value) and self.step.whole(v, a)
+        return list(dict.fromkeys(a.value for a in self.step.accesses[v] if not gathered(a)))
+
+    def free_lines(self):
+        step, lines = self.step, self.step.lines
+        leaves = {line["next"] for line in lines if "next" in line} | {a.value for v in range(len(lines)) if v not in step.body for a in step.accesses[v]}
+        free = []
+        for v in range(len(lines)):
+            if step.is_input(v):
+                free.append(not self.entry[v])
+                continue
+            bound = step.of[v] == "C" or v in step.body and v in leaves
+            free.append(not bound and all(free[a.value] and (step.is_input(a.value) or (a.value in step.body) == (v in step.body)) for a in step.accesses[v]))
+        return free
+
+    @staticmethod
+    def forward(step):
+        loss = next(line["next"] for line in step.lines if line.get("src") == "state loss")
+        free = Pipeline.free_lines(type("", (), dict(step=step, entry=[step.is_input(v) and line["src"].startswith("state ") for v, line in enumerate(step.lines)])))
+        return [v for v in sorted(step.needed_by({loss}, True) & step.body) if not step.is_input(v) and not free[v]]
+
+    def give(self, v, stage):
+        self.of[v] = stage
+        for read in self.reads[v]:
+            if self.of[read] == self.NONE:
+                assert self.entry[read]
+                self.of[read] = stage
+            self.at[stage].add(read)
+
+    def cheapest(self, v):
+        has = lambda stage, read: self.of[read] == stage or v in self.step.body and self.entry[read] and read in self.at[stage]
+        reads = [read for read in self.reads[v] if self.of[read] >= 0]
+        stages = range(len(self.at))
+        fit = [s for s in stages if all(has(s, read) for read in reads if self.entry[read])] or stages
+        return min(fit, key=lambda s: (sum(size_of(self.step.lines[read]) for read in reads if not has(s, read)), s))
+
+    def assign(self):
+        step = self.step
+        for v in Pipeline.forward(step):
+            self.give(v, sum(cut <= v for cut in self.cuts))
+        rest = [v for v in range(len(step.lines)) if not step.is_input(v)]
+        for chosen in ([v for v in rest if v in step.body and step.of[v] != "C"], [v for v in rest if v in step.body], rest):
+            for v in chosen:
+                if self.of[v] == self.NONE:
+                    self.give(v, self.cheapest(v))
+        for v, stage in enumerate(self.of):
+            if stage == self.NONE:
+                self.of[v] = max(self.of[step.lines[v]["next"]], 0)
+
+    def is_sum(self, v):
+        return self.pipelines > 1 and self.step.of[v] == "C"
+
+    def shared(self, stage):
+        """Values of class S that the stage's tail reads, or entries become."""
+        step = self.step
+        read = {r for v in range(len(self.of)) if v not in step.body and not step.is_input(v) and self.of[v] == stage for r in self.reads[v]}
+        read |= {line["next"] for v, line in enumerate(step.lines) if "next" in line and (self.of[v] == stage or stage == 0 and line["src"] == "state loss")}
+        return sorted(v for v in read if step.of[v] == "S" and not step.is_input(v))
+
+    def is_made(self, v):
+        return not self.step.is_input(v) and self.of[v] >= 0
+
+    def find_moves(self):
+        pairs = [(read, self.of[v]) for v in range(len(self.of)) if self.is_made(v) for read in self.reads[v]]
+        pairs += [(line["next"], self.of[v]) for v, line in enumerate(self.step.lines) if "next" in line] + [(self.loss, 0)]
+        return {(value, self.of[value], to) for value, to in pairs if self.of[value] >= 0 and self.of[value] != to}
+
+    def pieces(self):
+        """Of each stage: pieces of the body; pieces of the tail that others wait for; the rest of the tail; what its column gives and makes."""
+        step, depth = self.step, {}
+        for v in range(len(self.of)):
+            if self.is_made(v) and not self.is_sum(v):
+                known = [(0 if read in step.body and v not in step.body else depth[read]) + (self.of[read] != self.of[v]) for read in self.reads[v] if self.is_made(read)]
+                depth[v] = max(known, default=0)
+        awaited = {value for value, _, _ in self.moves}
+        for v in reversed(range(len(self.of))):
+            if v in awaited and self.is_made(v) and v not in step.body:
+                awaited |= {read for read in self.reads[v] if self.of[read] == self.of[v]}
+        out = []
+        for stage in range(len(self.at)):
+            sums = [v for v in range(len(self.of)) if self.is_made(v) and self.is_sum(v) and self.of[v] == stage]
+            group = lambda chosen: [[v for v in chosen if depth[v] == d] for d in sorted({depth[v] for v in chosen})]
+            mine = [v for v in depth if self.of[v] == stage and not self.is_sum(v)]
+            body = group([v for v in mine if v in step.body])
+            first = any(self.is_made(read) and self.of[read] == stage and depth[read] == 0 for v in depth if v in step.body and not self.is_sum(v) and self.of[v] != stage for read in self.reads[v])
+            if len(body) > 1 and depth[body[0][0]] == 0 and not first:
+                body[:2] = [sorted(body[0] + body[1])]
+            rest = [v for v in mine if v not in step.body]
+            out.append((body, group([v for v in rest if v in awaited]), [v for v in rest if v not in awaited], self.shared(stage) if self.pipelines > 1 else [], sums))
+        return out
+
+    def cells(self):
+        pieces = [body for body, *_ in self.pieces()]
+        place = {v: (s, p) for s, body in enumerate(pieces) for p, lines in enumerate(body) for v in lines}
+        waits = {place[v]: set() for v in place}
+        for v, at in place.items():
+            waits[at] |= {place[read] for read in self.reads[v] if read in place and place[read][0] != at[0]}
+        done, out = {at: 0 for at in waits}, [[] for _ in pieces]
+        while any(done[at] < self.parts for at in done):
+            for limited in (True, False):
+                before, some = dict(done), False
+                for s, body in enumerate(pieces):
+                    if not limited and some:
+                        break
+                    for p in range(len(body)):
+                        part = done[s, p]
+                        if part == self.parts or p > 0 and done[s, p - 1] <= part or any(before[other] <= part for other in waits[s, p]):
+                            continue
+                        if limited and p == 0 and part - done[s, len(body) - 1] >= len(pieces) - s:
+                            continue
+                        out[s].append([p, part])
+                        done[s, p] += 1
+                        some = True
+                        break
+                if some:
+                    break
+        return out
+
+
+def pipelines(step):
+    """Stages at even places, and at uneven ones, in one part and in several, of one pipeline and of two."""
+    forward = Pipeline.forward(step)
+    several = min(4, step.slices) if head(step) != "state" else 1
+    chosen = [[forward[n * len(forward) // count] for n in range(1, count)] for count in (2, 3, 4) if count <= len(forward)] + [[forward[1], forward[-1]]]
+    counts = {(1, 1), (several, 1)} | ({(1, 2), (several // 2, 2)} if several > 1 else set())
+    for cuts, parts, pipelines in [(cuts, *count) for cuts in chosen for count in sorted(counts, key=lambda count: count[::-1])]:
+        pipeline = Pipeline(step, cuts, parts, pipelines)
+        of_stages = dict(zip(("pieces", "early", "last", "shared", "sums"), zip(*pipeline.pieces())))
+        yield dict(cuts=cuts, parts=parts, pipelines=pipelines, of=pipeline.of, moves=[list(move) for move in pipeline.moves], cells=pipeline.cells(), **of_stages)
+
+
+def described(path):
+    step = Step([json.loads(line) for line in path.read_text().splitlines()])
+    return dict(program=str(path.relative_to(HERE)), forward=Pipeline.forward(step), pipelines=list(pipelines(step)))
+
+
+def main():
+    paths = [*sorted((HERE / "placement").glob("*.program.jsonl")), HERE / "tasks/quickstart.program.jsonl"]
+    forward = lambda path: "state loss" in path.read_text()
+    text = json.dumps(dict(programs=[described(path) for path in paths if forward(path)]), sort_keys=True, separators=(",", ":"))
+    if sys.argv[1:] == ["check"]:
+        same = text + "\n" == (HERE / "pipelines.json").read_text()
+        sys.exit(None if same else "pipelines.json is not what this makes")
+    print(text)
+
+
+if __name__ == "__main__":
+    main()
