@@ -21,7 +21,8 @@ using program::SampleClass;
 using program::Stages;
 
 constexpr std::size_t kMostPlaces = program::kMaxStages - 1;  // at which a pipeline may be cut
-constexpr int kMostPlays = 20'000;  // of a search of many machines, by all its starts
+constexpr int kMostPlays = 20'000;              // of a search of many machines, by all its starts
+constexpr std::size_t kMostCells = 40'000'000;  // of all those plays: some ten seconds
 constexpr int kStarts = 8;
 constexpr int kCutRounds = 4;  // in which each cut is moved once
 
@@ -123,6 +124,12 @@ std::vector<std::size_t> even_cuts(const Places& places, std::span<const double>
     out.insert(out.begin(), end - 1);
   }
   return out;
+}
+
+/// The moves of one start of a search of many machines; fewer if a play has many cells.
+int most_moves(std::size_t ranks, std::int64_t parts) {
+  const std::size_t cells = 2 * ranks * static_cast<std::size_t>(parts);
+  return std::min(kMostPlays, static_cast<int>(kMostCells / cells)) / kStarts;
 }
 
 /// Pipelines while they are searched for. An order has the machines of rank after rank, which are those of
@@ -236,10 +243,10 @@ class Search {
     if (order_.size() <= kMostExact) {
       order_ = try_all(score, order_.size()).order;
     } else {
+      const int moves = most_moves(order_.size(), parts());
       Best best;
       for (int start = 0; start < kStarts; ++start) {
-        const Best found =
-            improve(score, start == 0 ? regions : shuffled(regions, random), kMostPlays / kStarts, random);
+        const Best found = improve(score, start == 0 ? regions : shuffled(regions, random), moves, random);
         best.take(found.seconds, found.order);
       }
       order_ = best.order;

@@ -77,7 +77,7 @@ Result<ModelSpec> parse_switch(SpecReader& in) {
   SwitchSpec spec;
   read_decoder(in, spec.decoder);
   in.number<std::int64_t>("experts", spec.experts, 1, kMaxExperts);
-  in.number("capacity", spec.capacity, std::numeric_limits<double>::min(), kMostCapacity);
+  in.number("capacity", spec.capacity, std::numeric_limits<double>::denorm_min(), kMostCapacity);
   in.number("balance", spec.balance, 0.0, kMostBalance);
   in.number<std::int64_t>("every", spec.every, 1, 1024);
   const std::int64_t layers = spec.decoder.layers, blocks = layers / spec.every;

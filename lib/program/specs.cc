@@ -59,7 +59,7 @@ bool has_epsilon(Optimizer kind) {
 }
 
 const double kBelowOne = std::nextafter(1.0, 0.0);
-constexpr double kAboveZero = std::numeric_limits<double>::min();
+constexpr double kAboveZero = std::numeric_limits<double>::denorm_min();
 /// The greatest momentum: any for torch's optimisers; dgc keeps what is not sent, which must not grow by
 /// itself, nor by being rounded to binary32.
 double most_momentum(Optimizer kind) { return kind == Optimizer::kDgc ? 1 - 0x1p-24 : kMostNumber; }

@@ -81,14 +81,14 @@ Status check_cuts(const Program& program, const Classes& classes, const Pipeline
     return usage_error(
         fmt::format("a pipeline of {} stages, {} are the most", cut.cuts.size() + 1, kMaxStages));
   if (cut.pipelines < 1 || cut.pipelines > classes.slices)
-    return usage_error(fmt::format("a batch of {0} slices cannot go through {1} pipelines, {0} are the most",
+    return usage_error(fmt::format("a batch of {0} slices can go through 1 to {0} pipelines, not through {1}",
                                    classes.slices, cut.pipelines));
   const std::int64_t most = std::min(classes.slices / cut.pipelines, kMaxPipelineParts);
   if (cut.parts < 1 || cut.parts > most) {
     const std::string through =
         cut.pipelines == 1 ? "a pipeline" : fmt::format("each of {} pipelines", cut.pipelines);
-    return usage_error(fmt::format("a batch of {} slices cannot go through {} in {} parts, {} are the most",
-                                   classes.slices, through, cut.parts, most));
+    return usage_error(fmt::format("a batch of {} slices can go through {} in 1 to {} parts, not in {}",
+                                   classes.slices, through, most, cut.parts));
   }
   const std::vector<ValueIndex> forward = forward_lines(program, classes);
   ValueIndex before{};

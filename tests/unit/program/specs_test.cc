@@ -144,7 +144,7 @@ TEST_CASE("an optimiser spec survives JSON without losing a bit") {
         "rmsprop", "rmsprop:alpha=0.5,centered,momentum=0.9,eps=0,weight-decay=1", "adagrad",
         "adagrad:lr=1,lr-decay=0.5,initial=0.1,eps=1e-7,weight-decay=0.1", "dgc",
         "dgc:lr=0.1,momentum=0,density=1,warmup=0,clip=1e30,bits=8,weight-decay=0.1",
-        "dgc:momentum=0.9999999403953552,density=1e-300,warmup=1099511627776", "adam:lr=0.001,eps=1e-06",
+        "dgc:momentum=0.9999999403953552,density=5e-324,warmup=1099511627776", "adam:lr=0.001,eps=1e-06",
         "adamw:lr=0.30000000000000004,weight-decay=0"}) {
     INFO(text);
     const auto spec = parse_optimizer_spec(text);
