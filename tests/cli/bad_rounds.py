@@ -7,6 +7,7 @@ and no file is another afterwards. Statements are made without any code of ours 
 import argparse
 import base64
 import contextlib
+import fcntl
 import hashlib
 import io
 import json
@@ -50,12 +51,12 @@ class Market(rounds.Market):
     def run(self, *words, env=None):
         return subprocess.run([f"{self.bin}/dgx-settle", *words], cwd=self.folder, capture_output=True, text=True, env=os.environ | (env or {}))
 
-    def refused(self, code, words, *command, env=None):
+    def refused(self, code, words, *command, env=None, makes=()):
         before = self.files()
         done = self.run(*command, env=env)
         check(done.returncode == code and words in done.stderr, f"{command}: exit {done.returncode}, expected {code}, {words!r} not in: {done.stdout}{done.stderr}")
         after = self.files()
-        changed = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
+        changed = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name) and name not in makes)
         check(not changed, f"{command}: changes {changed}")
 
     def bad(self, code, words, text, name="bad.json"):
@@ -80,6 +81,10 @@ class Market(rounds.Market):
     def pass_time(self):
         """An entry, with which the ledger's time passes and its index is whole again."""
         self.settle("deposit", "L.jsonl", "--to", "v15.pem", "1", "--key", "operator.pem")
+
+    def entries_ms(self):
+        """The times of the ledger's entries."""
+        return [statements.read_text(line)[2]["milliseconds"] for line in pathlib.Path(self.folder, "L.receipts.jsonl").read_text().splitlines()]
 
     def id_of(self, name):
         return statements.read(f"{self.folder}/{name}")[0]
@@ -146,14 +151,12 @@ def bad_rounds(market):
     market.refused(2, "are computed, not imported", *make, "--import", "pulse.json")
     os.mkdir(f"{market.folder}/L.rounds")
     market.write("L.rounds/lock", "")
-    with subprocess.Popen(["flock", "L.rounds/lock", "sleep", "60"], cwd=market.folder) as other:
-        time.sleep(0.3)
+    with open(f"{market.folder}/L.rounds/lock", "r+b") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
         market.refused(BUSY, "another process", *make)
-        other.kill()
-    with subprocess.Popen(["flock", "L.jsonl", "sleep", "60"], cwd=market.folder) as other:
-        time.sleep(0.3)
-        market.refused(BUSY, "another process is writing here", *make)
-        other.kill()
+    with open(f"{market.folder}/L.jsonl", "r+b") as held:  # found when the round is to be logged: what was computed is kept
+        fcntl.flock(held, fcntl.LOCK_EX)
+        market.refused(BUSY, "another process is writing here", *make, makes=(f"L.rounds/{slot}.part",))
     shutil.rmtree(f"{market.folder}/L.rounds")
     market.write("L.rounds", "")
     market.refused(TAKEN, "L.rounds", *make)
@@ -183,7 +186,7 @@ def bad_rounds(market):
     check(done.returncode == 0 and "skipped: 1" in done.stderr and market.files() == before, f"the same round once more: {done.stderr}")
     market.bad(NOT_ALLOWED, "has its round already", market.round(slot, checkpoints=statements.base64_of(flipped), value=hashlib.sha256(b"dgx-round" + flipped).hexdigest()))
     # One of a slot for which nothing waits is taken, and draws nothing.
-    early = rounds_slot_of_first(market)
+    early = market.entries_ms()[0] // SLOT_MS
     drawn = market.settle("status", "L.jsonl")["drawn"]
     market.write("other.json", market.round(early))
     market.append("other.json")
@@ -193,11 +196,6 @@ def bad_rounds(market):
 
 def whole(rest):
     return hashlib.sha256(rest).digest() + rest
-
-
-def rounds_slot_of_first(market):
-    line = pathlib.Path(market.folder, "L.receipts.jsonl").read_text().splitlines()[0]
-    return statements.read_text(line)[2]["milliseconds"] // SLOT_MS
 
 
 def bad_openings(market, early):
@@ -279,6 +277,11 @@ def bad_verdicts(market, audited):
     return first, sealed_verdict(market, right, first)
 
 
+def sleep_until(milliseconds):
+    """Till a deadline has passed."""
+    time.sleep(max(0, milliseconds / 1000 - time.time()) + 0.05)
+
+
 def rounds_and_openings(programs, folder):
     market = Market(programs, folder, POLICY | {"window_reveal_ms": 600000})
     market.slot, early = bad_rounds(market)
@@ -291,19 +294,21 @@ def rounds_and_openings(programs, folder):
 
 def late(programs, folder):
     """An opening too early and too late; a round that does not come in time, and bonds that unlock then."""
-    market = Market(programs, folder, POLICY | {"window_reveal_ms": 1500})
+    reveal_ms = 4000  # in which two calls have to be made
+    market = Market(programs, folder, POLICY | {"window_reveal_ms": reveal_ms})
     market.play({10: 1000, 11: 2000})
+    no_round_ms = market.entries_ms()[-1] + reveal_ms + SLOT_MS
     task, proof = market.id_of("task.json"), market.id_of("proof.json")
     opening = market.sealed("opening", {"task": task, "proof": proof, "after": proof, "location": "x"}, [("proof", proof), ("after", proof)], "solver")
     market.convicted("the round of the proof's slot may still come", opening)
     bond = 1000000 - market.settle("balances", "L.jsonl")["accounts"][key_of(market, "solver")]
     check(market.settle("balances", "L.jsonl")["accounts"]["bonds"] == bond + 3000, "all bonds are locked")
-    time.sleep(2.6)
+    sleep_until(no_round_ms)
     market.settle("run", "L.jsonl", "--key", "operator.pem")
     balances = market.settle("balances", "L.jsonl")["accounts"]
     check(balances["bonds"] == bond and balances[key_of(market, "v10")] == balances[key_of(market, "v11")] == 1000000, f"no round came: offers unlock: {balances}")
     market.bad(MISSING, "x", opening)
-    time.sleep(1.7)
+    sleep_until(no_round_ms + reveal_ms)
     market.pass_time()
     market.convicted("the deadline to open the proof has passed", opening)
     market.settle("run", "L.jsonl", "--key", "operator.pem")
@@ -390,14 +395,14 @@ def pulses(programs, folder):
     market.refused(MALFORMED, "waits for pulse", "round", "L.jsonl", "--key", "operator.pem", "--import", "pulse.json")
     market.bad(NOT_ALLOWED, "has its round already", pulse(signature=base64.b64encode(b"\x92" + signature[1:]).decode(), value=hashlib.sha256(b"\x92" + signature[1:]).hexdigest()))
     plain = Market(programs, folder + "-plain", {})
-    plain.write("d.json", plain.round(rounds_slot_of_first(plain)))
+    plain.write("d.json", plain.round(plain.entries_ms()[0] // SLOT_MS))
     plain.refused(NOT_ALLOWED, "this market has no rounds", "append", "L.jsonl", "d.json", "--key", "operator.pem")
     plain.refused(2, "this market has no rounds", "round", "L.jsonl", "--key", "operator.pem")
 
 
 def audits(programs, folder):
     """Audits of other segments, before their commitment, late, with denials that are out of order or of nothing; the jackpot is empty."""
-    market = Market(programs, folder, POLICY | {"audit_ppm": 1000000, "sample_ppm": 300000, "window_challenge_ms": 3000, "window_reveal_ms": 4000})
+    market = Market(programs, folder, POLICY | {"audit_ppm": 1000000, "sample_ppm": 300000, "window_challenge_ms": 5000, "window_reveal_ms": 6000})
     market.slot = market.play({10: 1000, 11: 2000, 12: 3000})
     market.wait_for_end(market.slot)
     market.settle("round", "L.jsonl", "--key", "operator.pem")
@@ -446,16 +451,14 @@ def audits(programs, folder):
     market.bad(MALFORMED, "denied: has segment", audit("v13", denied=[statements.SEGMENTS]))
     market.bad(MALFORMED, "audits: must be present", sealed_verdict(market, verdict(market, draw="audit"), "v13"))
     market.bad(MALFORMED, "witnesses: are", audit("v13", replayed=len(drawn) + 1, rows={"count": len(drawn) + 1, "root": statements.sha("rows")}))
-    deadline = row_deadline(market)
-    time.sleep(max(0, deadline / 1000 - time.time()) + 0.05)
+    sleep_until(row_deadline(market))
     market.settle("run", "L.jsonl", "--key", "operator.pem")
     check(market.state() == "reveal", market.state())
     for who, (_, words) in wrong.items():
         market.bad(MALFORMED, words, shown[who])
     market.bad(MALFORMED, "is not the", audit("v13", nonce="8" * 64))
     market.bad(NOT_ALLOWED, "not committed", audit("operator"))
-    deadline = row_deadline(market)
-    time.sleep(max(0, deadline / 1000 - time.time()) + 0.05)
+    sleep_until(row_deadline(market))
     market.settle("run", "L.jsonl", "--key", "operator.pem")
     market.bad(NOT_ALLOWED, "is challenge-window", shown["solver"])
     total = market.settle("balances", "L.jsonl")
