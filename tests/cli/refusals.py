@@ -9,6 +9,7 @@ import hashlib
 import os
 import resource
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -38,6 +39,18 @@ def check(condition, what):
 def call(*words, bin_folder=BIN, **options):
     command = [os.path.join(bin_folder, words[0]), *words[1:]]
     return subprocess.run(command, capture_output=True, text=True, timeout=300, **options)
+
+
+def caught(*words):
+    """A process that has just got the signal handlers of its job, and has not begun to work. SIGUSR2 is the last of them, and the job's alone."""
+    process = subprocess.Popen([os.path.join(BIN, words[0]), *words[1:]], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    mask = 1 << signal.SIGUSR2 - 1
+    while process.poll() is None:
+        with open(f"/proc/{process.pid}/status") as file:
+            handled = next(line for line in file if line.startswith("SigCgt"))
+        if int(handled.split()[1], 16) & mask:
+            break
+    return process
 
 
 def snapshot():

@@ -18,7 +18,7 @@ import subprocess
 import threading
 import time
 
-from refusals import (BIN, DONE, FINAL, INTERRUPTED, LOCKED, MISSING, NOT_ALLOWED, USAGE, call, check, run_tests, tasks, train)
+from refusals import (BIN, DONE, FINAL, INTERRUPTED, LOCKED, MISSING, NOT_ALLOWED, USAGE, call, caught, check, run_tests, tasks, train)
 
 
 def no_constant(word):
@@ -127,7 +127,7 @@ def waiting():
     check(states == [FINAL] * 3, f"three trainings of one run: {states}")
     with open("together/.lock", "r+b") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        process = subprocess.Popen([os.path.join(BIN, "dgx-train"), *train("together", "--wait")[1:]], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        process = caught(*train("together", "--wait"))
         time.sleep(1)
         process.send_signal(signal.SIGTERM)
         told = process.communicate(timeout=100)[1]
