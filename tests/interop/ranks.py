@@ -223,9 +223,9 @@ def kills(bench, count, seed):
     for which, ranks, placed in ((0, 2, []), (1, 2, []), (0, 2, ["--placement", "long.2.json"]), (1, 2, ["--placement", "long.2.json"]), (3, 4, ["--placement", "long.2x2.json"])):
         run = f"stopped{which}{len(placed)}"
         running = start(bench, ranks, *words, "-o", run, *placed)
-        deadline = time.monotonic() + 30
-        while time.monotonic() < deadline and not os.path.exists(bench.path(f"{run}/log.csv")):
-            time.sleep(0.05)
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline and running.poll() is None and rows_of(bench, run) < 2:  # the log's head, and a step
+            time.sleep(0.01)
         processes = sorted(ranks_of(running.pid))
         if len(processes) == ranks:
             os.kill(processes[which], signal.SIGUSR1)
