@@ -130,8 +130,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body) + (1024 if mode == "more" else 0)))
         self.end_headers()
         sent = {"stall": len(body) // 2, "early": len(body) // 2, "drip": 0}.get(mode, len(body))
+        shared.bytes += sent  # before the client has them, and may end
         self.wfile.write(body[:sent])
-        shared.bytes += sent
         if mode == "more":
             self.wfile.write(bytes(1024))
         if mode == "drip":
