@@ -73,6 +73,7 @@ dgx-verify tame.json tame.proof.json --from tame.opened --data data.h5 --beacon 
   --expect refuted
 log tame.verdict.json
 dgx-bisect open tame.json tame.proof.json --verdict tame.verdict.json --from tame.opened --key verifier.pem -o dispute.jsonl
+log dispute.jsonl  # the window to challenge is short; a move has a minute
 play="dgx-bisect play tame.json dispute.jsonl --data data.h5 --timeout 10m -q"
 $play --from tame.run --drill --key solver.pem >solver.play &
 $play --from tame.opened --key verifier.pem >verifier.play
