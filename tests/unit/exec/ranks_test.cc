@@ -409,6 +409,8 @@ TEST_CASE("a rank that is slow for long is named once") {
     REQUIRE(leading.load(stored.state).ok());
     for (int s = 0; s < LeadingExecutor::kSlowSteps - 1; ++s) REQUIRE(leading.step().ok());
     CHECK(named.empty());
+    // On a busy machine the others are as slow for a step now and then, and it counts from the beginning.
+    for (int s = 0; s < 1000 && named.empty(); ++s) REQUIRE(leading.step().ok());
     for (int s = 0; s < 2 * LeadingExecutor::kSlowSteps; ++s) REQUIRE(leading.step().ok());
   }
   for (Follower* follower : {&sleeper, &other}) {
