@@ -59,6 +59,10 @@ void declare_training(cli::Command& command, jobs::SubmitOptions& options, cli::
   command.option(
       "--workers", "K", options.workers,
       "add up the gradients of K equal parts of the batch, which K processes can make side by side");
+  command.option(
+      "--cut", "BLOCK:FIELDS", options.cut,
+      "send few bits behind a block of the model, 3:forward=2,backward=8,first=469, so that its two "
+      "sides can be far apart");
   command.option("--ema", "DECAY", options.ema,
                  "keep a moving average of the parameters, too, for dgx-inspect export --ema: 0.999");
 }

@@ -14,6 +14,7 @@
 #include "dgx/program/line.h"
 #include "infinities.h"
 #include "loss_ends.h"
+#include "lower_cut.h"
 #include "lower_dgc.h"
 #include "lower_loss.h"
 #include "lower_optimizer.h"
@@ -55,6 +56,9 @@ Status check_graph(const CapturedGraph& graph) {
     return !id || (*id >= 0 && static_cast<std::size_t>(*id) < graph.tensors.size());
   };
   bool good = known(graph.output) && known(graph.penalty) && known(graph.output_gradient);
+  if (const auto& cut = graph.cut)
+    good =
+        good && known(cut->activation) && known(cut->message) && known(cut->gradient) && known(cut->returned);
   for (const AtenInput& input : graph.inputs) good = good && known(input.tensor);
   for (const AtenSource& source : graph.sources) good = good && known(source.tensor);
   for (const auto& gradient : graph.gradients) good = good && known(gradient);
@@ -200,6 +204,16 @@ Status define_inputs(LoweringState& state, const TrainingRecipe& recipe) {
     DGX_TRY(state.forms[static_cast<std::size_t>(input.tensor)], input_form(state, recipe, input));
   }
   return {};
+}
+
+/// Lowers call `n`, or the cut that is there.
+Status lower_at(LoweringState& state, const TrainingRecipe& recipe, std::size_t n) {
+  const auto& cut = recipe.cut ? state.graph.cut : std::nullopt;
+  const std::optional<TensorId> made =
+      state.graph.calls[n].results.empty() ? std::nullopt : state.graph.calls[n].results.front();
+  if (cut && made == cut->message) return lower_cut_forward(state, recipe);
+  if (cut && made == cut->returned) return lower_cut_backward(state, recipe);
+  return lower_call(state, n);
 }
 
 /// The loss that the model itself computes; its gradient is 1.
@@ -366,6 +380,7 @@ Result<Program> lower_training_step(const CapturedGraph& graph, const TrainingRe
   if (graph.gradients.size() > graph.sources.size())
     return internal_error("capture: more gradients than sources");
   DGX_CHECK(check_dgc(recipe));
+  if (recipe.cut && !graph.cut) return internal_error("capture: the model was not cut");
   DGX_TRY(const Treatment treatment, treat_parameters(graph, recipe.update));
   std::vector<std::optional<TensorId>> wanted = treatment.gradients;
   for (const auto& update : graph.buffer_updates) wanted.emplace_back(update.second);
@@ -378,7 +393,7 @@ Result<Program> lower_training_step(const CapturedGraph& graph, const TrainingRe
   DGX_CHECK(define_inputs(state, recipe));
   // The loss needs all of the forward pass, and the backward pass starts from its gradient.
   for (std::size_t n = 0; n < graph.calls.size(); ++n) {
-    if (forward[n]) DGX_CHECK(lower_call(state, n));
+    if (forward[n]) DGX_CHECK(lower_at(state, recipe, n));
   }
   DGX_TRY(const LossForms loss, define_loss(state, recipe, ends));
   std::optional<TensorForm> factor;
@@ -389,13 +404,13 @@ Result<Program> lower_training_step(const CapturedGraph& graph, const TrainingRe
   if (!recipe.clip_norm) DGX_CHECK(update_ready(state, optimizer, treatment));
   for (std::size_t n = 0; n < graph.calls.size(); ++n) {
     if (!live[n] || forward[n]) continue;
-    DGX_CHECK(lower_call(state, n));
+    DGX_CHECK(lower_at(state, recipe, n));
     if (!recipe.clip_norm) DGX_CHECK(update_ready(state, optimizer, treatment));
   }
   if (recipe.clip_norm) DGX_CHECK(update_clipped(state, optimizer, treatment, *recipe.clip_norm));
   DGX_CHECK(finish_entries(state, treatment));
   define_counters(state.builder, loss);
-  Program step = merge_maps(state.builder.finish());
+  Program step = merge_maps(state.builder.finish(), 0, is_of_cut);
   // dgc has the gradients of its workers already.
   if (recipe.update.workers > 1 && recipe.optimizer.kind != program::OptimizerSpec::Kind::kDgc) {
     DGX_TRY(step, divide_among_workers(step, recipe.update.workers));

@@ -77,8 +77,8 @@ Primitive inlined(const Primitive& consumer, std::size_t n, const Primitive& pro
 
 class Merger {
  public:
-  Merger(const Program& program, std::size_t outputs)
-      : values_(program.values), outputs_(outputs), readers_(values_.size(), 0) {
+  Merger(const Program& program, std::size_t outputs, bool (*stays)(const Primitive&))
+      : values_(program.values), outputs_(outputs), stays_(stays), readers_(values_.size(), 0) {
     for (const Primitive& line : values_) {
       for (const Access& access : line.accesses) ++readers_[access.value];
       if (line.next) readers_[*line.next] += 2;  // must stay
@@ -114,7 +114,8 @@ class Merger {
     for (std::size_t n = 0; n < line.accesses.size(); ++n) {
       const ValueIndex value = line.accesses[n].value;
       const Primitive& producer = values_[value];
-      const bool fits = producer.kind == Kind::kMap && producer.dtype == DType::kF32 &&
+      const bool stays = stays_ != nullptr && stays_(producer);
+      const bool fits = !stays && producer.kind == Kind::kMap && producer.dtype == DType::kF32 &&
                         readers_[value] == 1 && !producer.iteration && !producer.steps.empty() &&
                         !reads_by_access(producer) && producer.shape == line.shape &&
                         is_own_element(line.accesses[n], producer.shape);
@@ -147,11 +148,14 @@ class Merger {
 
   kernels::ByValue<Primitive> values_;
   std::size_t outputs_;
+  bool (*stays_)(const Primitive&);
   kernels::ByValue<int> readers_;
 };
 
 }  // namespace
 
-Program merge_maps(const Program& program, std::size_t outputs) { return Merger(program, outputs).run(); }
+Program merge_maps(const Program& program, std::size_t outputs, bool (*stays)(const Primitive&)) {
+  return Merger(program, outputs, stays).run();
+}
 
 }  // namespace dgx::lowering

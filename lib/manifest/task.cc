@@ -147,6 +147,7 @@ void read_training(json::Fields& in, Task& out) {
     if (*out.clip_norm <= 0) in.fail("clip_norm", "must be above zero");
   }
   out.update = program::read_update(in);
+  if (in.has("cut")) out.cut = read_object(in, "cut", program::read_cut);
   out.batch = in.integer("batch", 1, kMaxInteger);
   out.steps = in.integer("steps", 2, kMaxSteps);
   if (out.steps % out.update.accumulate != 0)
@@ -155,6 +156,8 @@ void read_training(json::Fields& in, Task& out) {
   if (out.batch % out.update.workers != 0)
     in.fail("workers",
             fmt::format("is {}, of which a batch of {} is no multiple", out.update.workers, out.batch));
+  if (out.cut && out.cut->first >= out.steps)
+    in.fail("cut", fmt::format("first is {}, of {} steps none would be left", out.cut->first, out.steps));
   out.seed = read_u64(in, "seed");
   out.checkpoint_every = in.integer("checkpoint_every", 2, kMaxSteps);
   out.numerics = read_name(in, "numerics", 32);
@@ -186,6 +189,7 @@ json::Object Task::predicate() const {
                    {"caps", caps_json(caps)}};
   if (clip_norm) out.emplace("clip_norm", program::hex_float(*clip_norm));
   program::add_json(out, update);
+  if (cut) out.emplace("cut", program::to_json(*cut));
   if (ledger) out.emplace("ledger", ledger->hex());
   return out;
 }

@@ -115,7 +115,8 @@ class Sum {
       (classes_.of[v] == SampleClass::kWhole ? out.whole : out.of_slices) += operations;
       for (const ValueIndex of : program::reads_of(program_, classes_, v, has_head_)) {
         read[of] = true;
-        if (program_.values[of].kind != Kind::kInput && stages_.of[of] == Stages::kFree) made[of] = true;
+        const bool is_free = stages_.of[of] == Stages::kFree && !stages_.receives(of, stage);
+        if (program_.values[of].kind != Kind::kInput && is_free) made[of] = true;
       }
     }
     for (std::size_t n = 0; n < stages_.moves.size(); ++n) {

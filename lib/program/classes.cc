@@ -137,8 +137,12 @@ SampleClass class_by_reads(const Program& program, ValueIndex v, const kernels::
   if (has_slices(line.shape, slices) && has_slices(line.iteration_shape(), slices) &&
       std::ranges::any_of(sharded, stay(Term::Symbol::kIndex)))
     return SampleClass::kSharded;
+  // A fold of inputs alone is made whole: nothing has to be gathered for it.
+  const bool made = std::ranges::any_of(
+      sharded, [&](const Access* access) { return program.values[access->value].kind != Kind::kInput; });
   const bool resumes = line.kind == Kind::kDot || (line.kind == Kind::kChain && line.dtype != DType::kU8);
-  if (resumes && has_slices(line.fold, slices) && std::ranges::all_of(sharded, stay(Term::Symbol::kFold)))
+  if (made && resumes && has_slices(line.fold, slices) &&
+      std::ranges::all_of(sharded, stay(Term::Symbol::kFold)))
     return SampleClass::kCarried;
   return SampleClass::kWhole;
 }

@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 
+#include "cut_messages.h"
 #include "dgx/program/pieces.h"
 
 namespace dgx::program {
@@ -73,6 +74,41 @@ ByValue<bool> free_lines(const Program& program, const Classes& classes, std::sp
                        (!is_input(line) && std::ranges::find(wanted, v) != wanted.end());
     out[v] = !bound && std::ranges::all_of(line.accesses, is_free);
   }
+  for (const CutMessage& message : cut_messages(program, classes)) {
+    out[message.received] = true;
+    if (!message.entry) continue;
+    out[*message.entry] = out[*message.update] = true;
+    for (const ValueIndex v : message.old) out[v] = true;
+  }
+  return out;
+}
+
+/// The way in which a line's reads are looked through.
+struct Bound {
+  const std::vector<CutMessage>& messages;
+  bool has_head;
+  const std::set<ValueIndex>* there = nullptr;  ///< may be null: values of which nothing is to be received
+};
+
+/// The values that a line reads, with those that a received line was made of in its place, and without the
+/// entry that keeps it. Ascending.
+std::vector<ValueIndex> bound_reads_of(const Program& program, const Classes& classes, const Bound& bound,
+                                       ValueIndex line) {
+  std::vector<ValueIndex> out;
+  for (const ValueIndex read : reads_of(program, classes, line, bound.has_head)) {
+    const auto message = std::ranges::find(bound.messages, read, &CutMessage::received);
+    if (message == bound.messages.end()) {
+      out.push_back(read);
+      continue;
+    }
+    if (bound.there != nullptr && bound.there->contains(read)) continue;
+    for (const ValueIndex part : reads_of(program, classes, read, bound.has_head)) {
+      if (std::ranges::find(message->old, part) == message->old.end()) out.push_back(part);
+    }
+  }
+  std::ranges::sort(out);
+  const auto rest = std::ranges::unique(out);
+  out.erase(rest.begin(), rest.end());
   return out;
 }
 
@@ -121,6 +157,7 @@ class Assignment {
       : program_(program),
         classes_(classes),
         cut_(cut),
+        messages_(cut_messages(program, classes)),
         of_(program.values.size(), kNone),
         read_(cut.cuts.size() + 1) {
     const ByValue<bool> free = free_lines(program, classes, cut.wanted);
@@ -159,12 +196,18 @@ class Assignment {
   [[nodiscard]] int by_place(ValueIndex v) const {
     return static_cast<int>(std::ranges::upper_bound(cut_.cuts, v) - cut_.cuts.begin());
   }
+  [[nodiscard]] std::vector<ValueIndex> reads(ValueIndex v,
+                                              const std::set<ValueIndex>* there = nullptr) const {
+    return bound_reads_of(program_, classes_, {messages_, cut_.has_head(), there}, v);
+  }
   void take(ValueIndex v, int stage) {
     of_[v] = stage;
-    for (const ValueIndex read : reads_of(program_, classes_, v, cut_.has_head())) {
+    std::set<ValueIndex>& there = read_[static_cast<std::size_t>(stage)];
+    for (const ValueIndex read : reads(v)) {
       if (of_[read] == kNone) of_[read] = stage;  // an entry, at its first reader
-      read_[static_cast<std::size_t>(stage)].insert(read);
+      there.insert(read);
     }
+    for (const ValueIndex read : reads_of(program_, classes_, v, cut_.has_head())) there.insert(read);
   }
   [[nodiscard]] bool has(int stage, ValueIndex read, Having having) const {
     if (of_[read] == stage) return true;
@@ -172,17 +215,15 @@ class Assignment {
            read_[static_cast<std::size_t>(stage)].contains(read);
   }
   /// The first stage where the fewest bytes are missing, of those that have all entries that the line reads,
-  /// or else of all.
+  /// or else of all. What is received where a line reads it already is there.
   [[nodiscard]] int cheapest(ValueIndex v, Having having) const {
-    std::vector<ValueIndex> reads = reads_of(program_, classes_, v, cut_.has_head());
-    std::erase_if(reads, [&](ValueIndex read) { return of_[read] < 0; });
     int best = 0;
     std::optional<std::pair<bool, std::int64_t>> fewest;
     for (int stage = 0; stage < static_cast<int>(read_.size()); ++stage) {
       bool lacks_entry = false;
       std::int64_t missing = 0;
-      for (const ValueIndex read : reads) {
-        if (has(stage, read, having)) continue;
+      for (const ValueIndex read : reads(v, &read_[static_cast<std::size_t>(stage)])) {
+        if (of_[read] < 0 || has(stage, read, having)) continue;
         lacks_entry = lacks_entry || is_entry(program_.values[read]);
         missing += bytes_of(program_.values[read]);
       }
@@ -197,6 +238,7 @@ class Assignment {
   const Program& program_;
   const Classes& classes_;
   const PipelineCut& cut_;
+  std::vector<CutMessage> messages_;
   ByValue<int> of_;
   std::vector<std::set<ValueIndex>> read_;  // by stage: what its lines read
 };
@@ -208,12 +250,14 @@ class Division {
       : program_(program),
         classes_(classes),
         cut_(cut),
+        messages_(cut_messages(program, classes)),
         out_(out),
         depth_(program.values.size(), 0),
         waited_for_(program.values.size(), false),
         is_awaited_(out.stages.size(), false) {}
 
   void run() {
+    for (const CutMessage& message : messages_) out_.received.push_back(received(message));
     find_moves();
     find_depths();
     out_.piece.assign(program_.values.size(), 0);
@@ -225,7 +269,29 @@ class Division {
  private:
   [[nodiscard]] bool is_made(ValueIndex v) const { return !is_input(program_.values[v]) && out_.of[v] >= 0; }
   [[nodiscard]] std::vector<ValueIndex> reads(ValueIndex v) const {
-    return reads_of(program_, classes_, v, cut_.has_head());
+    return bound_reads_of(program_, classes_, {messages_, cut_.has_head()}, v);
+  }
+  /// A message's line, at the stages with a line that reads it, or the entry that keeps it.
+  [[nodiscard]] Received received(const CutMessage& message) const {
+    std::set<int> stages;
+    for (const ValueIndex v : program_.values.indices()) {
+      const bool reads = std::ranges::any_of(program_.values[v].accesses, [&](const Access& access) {
+        return access.value == message.received ||
+               std::ranges::find(message.old, access.value) != message.old.end();
+      });
+      if (reads && is_made(v)) stages.insert(out_.of[v]);
+    }
+    return {message.received, message.entry, {stages.begin(), stages.end()}};
+  }
+  /// Calls `visit(line, stage, made)` for what a received line is made of, at each of its stages.
+  template <class Visit>
+  void each_received(Visit visit) const {
+    for (const Received& each : out_.received) {
+      for (const int stage : each.stages) {
+        for (const ValueIndex made : reads(each.line))
+          if (out_.of[made] >= 0) visit(each.line, stage, made);
+      }
+    }
   }
   /// True for a line that its column makes.
   [[nodiscard]] bool is_sum(ValueIndex v) const {
@@ -245,6 +311,7 @@ class Division {
       move(*line.next, out_.of[v]);
       if (line.source.name == "loss") move(*line.next, 0);
     }
+    each_received([&](ValueIndex, int stage, ValueIndex made) { move(made, stage); });
     for (const ValueIndex v : cut_.wanted) move(v, 0);
     out_.moves.assign(moves_.begin(), moves_.end());
   }
@@ -262,6 +329,13 @@ class Division {
           is_awaited_[static_cast<std::size_t>(out_.of[read])] = true;
       }
     }
+    each_received([&](ValueIndex line, int stage, ValueIndex made) {
+      if (!is_made(made)) return;
+      int& depth = depth_received_[{line, stage}];
+      depth = std::max(depth, depth_[made] + (out_.of[made] == stage ? 0 : 1));
+      if (out_.of[made] != stage && depth_[made] == 0)
+        is_awaited_[static_cast<std::size_t>(out_.of[made])] = true;
+    });
     for (const Move& each : out_.moves) waited_for_[each.value] = true;
     // In the tail, lines of the same stage on which these depend are waited for, too.
     for (std::size_t n = waited_for_.size(); n-- > 0;) {
@@ -288,6 +362,11 @@ class Division {
         out.last.push_back(v);
       }
     }
+    for (const auto& [received, depth] : depth_received_) {
+      if (received.second != stage) continue;
+      std::vector<ValueIndex>& lines = body[depth];
+      lines.insert(std::ranges::upper_bound(lines, received.first), received.first);
+    }
     if (body.size() > 1 && body.begin()->first == 0 && !is_awaited_[static_cast<std::size_t>(stage)]) {
       const auto next = std::next(body.begin());
       std::ranges::copy(body.begin()->second, std::back_inserter(next->second));
@@ -296,7 +375,10 @@ class Division {
     }
     const auto take = [&](auto& from, auto& to) {
       for (auto& [depth, lines] : from) {
-        for (const ValueIndex v : lines) out_.piece[v] = static_cast<int>(to.size());
+        for (const ValueIndex v : lines) {
+          out_.piece[v] = static_cast<int>(to.size());
+          if (depth_received_.contains({v, stage})) piece_received_[{v, stage}] = out_.piece[v];
+        }
         to.push_back(std::move(lines));
       }
     };
@@ -315,6 +397,10 @@ class Division {
           waits.insert({out_.of[v], out_.piece[v], out_.of[read], out_.piece[read]});
       }
     }
+    each_received([&](ValueIndex line, int stage, ValueIndex made) {
+      if (is_made(made) && out_.of[made] != stage)
+        waits.insert({stage, piece_received_.at({line, stage}), out_.of[made], out_.piece[made]});
+    });
     out_.waits.assign(waits.begin(), waits.end());
   }
 
@@ -334,6 +420,10 @@ class Division {
       share(*line.next, out_.of[v]);
       if (line.source.name == "loss") share(*line.next, 0);
     }
+    for (const Received& each : out_.received) {
+      for (const int stage : each.entry ? each.stages : std::vector<int>())
+        shared[static_cast<std::size_t>(stage)].insert(each.line);
+    }
     for (const ValueIndex v : cut_.wanted) share(v, 0);
     for (std::size_t s = 0; s < shared.size(); ++s)
       out_.stages[s].shared.assign(shared[s].begin(), shared[s].end());
@@ -342,14 +432,26 @@ class Division {
   const Program& program_;
   const Classes& classes_;
   const PipelineCut& cut_;
+  std::vector<CutMessage> messages_;
   Stages& out_;
   ByValue<int> depth_;
   ByValue<bool> waited_for_;
   std::vector<bool> is_awaited_;  // by stage: another one's body reads a line of it that waits for none
   std::set<Move> moves_;
+  std::map<std::pair<ValueIndex, int>, int> depth_received_, piece_received_;  // by line and stage
 };
 
 }  // namespace
+
+bool Stages::receives(ValueIndex line, int stage) const {
+  const auto found = std::ranges::find(received, line, &Received::line);
+  return found != received.end() && std::ranges::find(found->stages, stage) != found->stages.end();
+}
+
+std::vector<int> Stages::holders(ValueIndex entry) const {
+  const auto found = std::ranges::find(received, std::optional(entry), &Received::entry);
+  return found == received.end() ? std::vector<int>{of[entry]} : found->stages;
+}
 
 std::vector<ValueIndex> reads_of(const Program& program, const Classes& classes, ValueIndex line,
                                  bool has_head) {

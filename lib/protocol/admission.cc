@@ -10,6 +10,7 @@
 #include "dgx/manifest/fields.h"
 #include "dgx/manifest/verdict.h"
 #include "dgx/program/cost.h"
+#include "dgx/program/cut_spec.h"
 #include "dgx/program/specs.h"
 #include "dgx/protocol/draw.h"
 #include "dgx/protocol/estimate.h"
@@ -98,14 +99,16 @@ Status check_groups(const Task& task, const kernels::Primitive& input) {
 
 Status check_batch(const Task& task, const kernels::Primitive& input) {
   const DatasetField* const field = task.dataset.find(input.source.name);
-  if (field == nullptr)
+  const bool is_numbers = field == nullptr && input.source.name == program::kSampleNumbers;
+  if (field == nullptr && !is_numbers)
     return malformed(fmt::format("dataset: has no field {}, which the program reads", input.source.name));
+  const DatasetField row = is_numbers ? DatasetField{DType::kI64, {}} : *field;
   Shape shape{task.batch};
-  shape.insert(shape.end(), field->shape.begin(), field->shape.end());
-  if (input.dtype == field->dtype && input.shape == shape) return {};
+  shape.insert(shape.end(), row.shape.begin(), row.shape.end());
+  if (input.dtype == row.dtype && input.shape == shape) return {};
   return malformed(fmt::format("dataset: the program's batch {} is {} {}, the task's {} {}",
                                input.source.name, name_of(input.dtype), to_string(input.shape),
-                               name_of(field->dtype), to_string(shape)));
+                               name_of(row.dtype), to_string(shape)));
 }
 
 /// The estimate's work must follow from the task's program, or anybody could set the price.

@@ -14,6 +14,7 @@
 #include "dgx/kernels/schedule.h"
 #include "dgx/merkle/digests.h"
 #include "dgx/merkle/openings.h"
+#include "dgx/program/cut_spec.h"
 #include "dgx/program/line.h"
 #include "dgx/program/specs.h"
 #include "dgx/protocol/scalar_text.h"
@@ -148,6 +149,25 @@ Judgement judge_entry(const Step& step, const EntryClaim& claim, const EntryPost
   return judge_missing(step, *claim.line, claim.before ? &*claim.before : nullptr, shown);
 }
 
+namespace {
+
+/// The number of the sample in row `row` of a step's batch.
+Result<std::int64_t> sample_of(const manifest::Task& task, std::int64_t step, std::int64_t row) {
+  DGX_TRY(const auto order, kernels::DataOrder::create(task.seed, task.dataset.samples, task.batch));
+  const auto start = checked_mul(step, task.batch);
+  if (!start || !checked_add(*start, task.batch))
+    return malformed("the step is beyond the order of the data");
+  return order.sample_at(*start + row);
+}
+
+}  // namespace
+
+bool reads_data(const manifest::Task& task, const kernels::Primitive& line) {
+  const bool is_numbers =
+      line.source.name == program::kSampleNumbers && task.dataset.find(line.source.name) == nullptr;
+  return line.source.kind == Source::Kind::kBatch && !is_numbers;
+}
+
 Result<std::int64_t> dataset_element(const manifest::Task& task, std::int64_t step,
                                      const kernels::Primitive& line, std::int64_t element) {
   const manifest::DatasetField* const field = task.dataset.find(line.source.name);
@@ -157,11 +177,7 @@ Result<std::int64_t> dataset_element(const manifest::Task& task, std::int64_t st
   if (line.shape != expected || line.dtype != field->dtype)
     return malformed("the program's batch is not that of the task's dataset");
   DGX_TRY(const std::int64_t numbers, element_count(field->shape));
-  DGX_TRY(const auto order, kernels::DataOrder::create(task.seed, task.dataset.samples, task.batch));
-  const auto start = checked_mul(step, task.batch);
-  if (!start || !checked_add(*start, task.batch))
-    return malformed("the step is beyond the order of the data");
-  const std::int64_t sample = order.sample_at(*start + element / numbers);
+  DGX_TRY(const std::int64_t sample, sample_of(task, step, element / numbers));
   const auto first = checked_mul(sample, numbers);
   if (!first) return malformed("the dataset is too large");
   return *first + element % numbers;
@@ -211,12 +227,20 @@ Result<Number> batch_number(const Step& step, const kernels::Primitive& line, st
   return number_at(line.dtype, data.tensor.data, place.offset_bytes);
 }
 
+Result<Number> sample_number(const Step& step, const kernels::Primitive& line, std::int64_t element) {
+  if (line.shape != Shape{step.task.batch} || line.dtype != DType::kI64)
+    return malformed("the program's batch is not that of the samples' numbers");
+  DGX_TRY(const std::int64_t sample, sample_of(step.task, step.step, element));
+  return Number::of(sample);
+}
+
 Result<Number> input_number(const Step& step, const kernels::Primitive& line, std::int64_t element,
                             const InputClaim& claim) {
-  if ((line.source.kind == Source::Kind::kBatch) != claim.data.has_value())
-    return malformed("data must be opened for a batch input, and for no other");
+  if (reads_data(step.task, line) != claim.data.has_value())
+    return malformed("data must be opened for a field of the batch, and for no other input");
   switch (line.source.kind) {
-    case Source::Kind::kBatch: return batch_number(step, line, element, *claim.data);
+    case Source::Kind::kBatch:
+      return claim.data ? batch_number(step, line, element, *claim.data) : sample_number(step, line, element);
     case Source::Kind::kSchedule: return schedule_number(step, line, element);
     case Source::Kind::kConstant: return constant_number(line, element);
     case Source::Kind::kUniform: return uniform_number(step, line, element);

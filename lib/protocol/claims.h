@@ -41,8 +41,11 @@ struct Step {
 /// The number stored at `offset` in a leaf's bytes; a NaN keeps its own bits.
 [[nodiscard]] kernels::Number number_at(DType dtype, ByteView bytes, std::size_t offset);
 
+/// True for a batch input whose numbers are the dataset's; false for the numbers of the samples themselves,
+/// `batch i`, and any other line.
+[[nodiscard]] bool reads_data(const manifest::Task& task, const kernels::Primitive& line);
 /// The index, in the dataset's field, of an element of a batch input of step `step`. kMalformed if the line
-/// is not a batch of the task.
+/// is not a batch of a field of the task.
 [[nodiscard]] Result<std::int64_t> dataset_element(const manifest::Task& task, std::int64_t step,
                                                    const kernels::Primitive& line, std::int64_t element);
 

@@ -330,7 +330,7 @@ Next next_in(PartyView& view, const Game& game, const ChooseElement& stage) {
   }
   if (line.kind != Kind::kInput) return name(static_cast<std::size_t>(index));
   InputClaim claim{index, std::nullopt};
-  if (line.source.kind == Source::Kind::kBatch) {
+  if (reads_data(game.dispute().task.body, line)) {
     DGX_TRY(const std::int64_t wanted, dataset_element(game.dispute().task.body, step, line, element));
     DGX_TRY(claim.data, view.party().data(line.source.name, wanted));
   }

@@ -133,6 +133,14 @@ void add_penalty(const Model& model, Recorder& recorder, BackwardStart& start, C
   start.gradients.push_back(at::ones({}));
 }
 
+/// The tensors at the cut that was asked for; nullopt if the passes met none.
+std::optional<lowering::AtenCut> cut_of(const Model& model, Recorder& recorder) {
+  const CutTensors& cut = *model.cut;
+  if (!cut.message.defined() || !cut.returned.defined()) return std::nullopt;
+  const auto id = [&](const at::Tensor& tensor) { return recorder.id_of(unwrapped(tensor)); };
+  return lowering::AtenCut{id(cut.activation), id(cut.message), id(cut.gradient), id(cut.returned)};
+}
+
 Status run_backward(const CaptureRequest& request, const Model& model, const at::Tensor& output,
                     Recorder& recorder, CapturedGraph& graph) {
   if (output.scalar_type() != at::kFloat) {
@@ -162,6 +170,7 @@ Status run_backward(const CaptureRequest& request, const Model& model, const at:
     const at::Tensor& gradient = gradients[next++];
     if (gradient.defined()) graph.gradients[i] = recorder.id_of(unwrapped(gradient));
   }
+  graph.cut = cut_of(model, recorder);
   return {};
 }
 

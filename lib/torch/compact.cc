@@ -39,6 +39,11 @@ void each_root(Graph& graph, const Visit& visit) {
     if (gradient) visit(*gradient);
   }
   for (auto& [source, tensor] : graph.buffer_updates) visit(tensor);
+  if (graph.cut) {
+    for (auto* const tensor :
+         {&graph.cut->activation, &graph.cut->message, &graph.cut->gradient, &graph.cut->returned})
+      visit(*tensor);
+  }
 }
 
 std::size_t index(TensorId id) { return static_cast<std::size_t>(id); }

@@ -64,12 +64,13 @@ Result<Model> make_mlp(const program::MlpSpec& spec, const lowering::CaptureRequ
     add_zeros(model.parameters, prefix + ".weight", {widths[layer + 1], widths[layer]});
     add_zeros(model.parameters, prefix + ".bias", {widths[layer + 1]});
   }
-  model.forward = [parameters = model.parameters, width = widths.front(),
-                   activation = spec.activation](const std::vector<at::Tensor>& inputs) {
+  model.forward = [parameters = model.parameters, width = widths.front(), activation = spec.activation,
+                   request, cut = model.cut](const std::vector<at::Tensor>& inputs) {
     const at::Tensor& input = inputs[0];
     at::Tensor x = input.dim() == 2 ? input : input.view({input.size(0), width});
     for (std::size_t i = 0; i < parameters.size(); i += 2) {
-      if (i > 0) x = activate(activation, x);
+      const auto block = static_cast<std::int64_t>(i / 2);
+      if (i > 0) x = behind_block(request, block, activate(activation, x), cut);
       x = at::linear(x, parameters[i].tensor, parameters[i + 1].tensor);
     }
     return x;
@@ -267,6 +268,19 @@ Affine add_linear(std::vector<NamedTensor>& list, const std::string& name, std::
                   std::int64_t out) {
   const at::Tensor weight = add_zeros(list, name + ".weight", {out, in});
   return {weight, add_zeros(list, name + ".bias", {out})};
+}
+
+at::Tensor behind_block(const lowering::CaptureRequest& request, std::int64_t block, const at::Tensor& x,
+                        const std::shared_ptr<CutTensors>& cut) {
+  if (!request.training || request.cut_block != block) return x;
+  cut->activation = x;
+  cut->message = x.clone();
+  cut->message.register_hook([cut](const at::Tensor& gradient) {
+    cut->gradient = gradient;
+    cut->returned = gradient.clone();
+    return cut->returned;
+  });
+  return cut->message;
 }
 
 std::optional<Shape> square_images(std::int64_t numbers, std::int64_t channels) {

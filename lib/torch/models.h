@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -32,6 +33,15 @@ struct Affine {
   [[nodiscard]] at::Tensor linear(const at::Tensor& x) const;
 };
 
+/// The tensors of an AtenCut, as the passes meet them.
+struct CutTensors {
+  at::Tensor activation, message, gradient, returned;
+};
+/// `x` behind block `block`, counted from 1: a copy that `cut` takes note of, and of its gradient, if the
+/// request has a cut there; else `x` itself.
+[[nodiscard]] at::Tensor behind_block(const lowering::CaptureRequest& request, std::int64_t block,
+                                      const at::Tensor& x, const std::shared_ptr<CutTensors>& cut);
+
 /// A model ready for a pass under functionalisation, its tensors wrapped in place. The large ones have forms
 /// and no numbers (numberless.h): a pass does not need them.
 struct Model {
@@ -43,6 +53,7 @@ struct Model {
   std::function<Result<at::Tensor>(const std::vector<at::Tensor>&)> forward;
   /// A number that the last forward pass adds to the loss of a training step; empty: none.
   std::function<at::Tensor()> penalty;
+  std::shared_ptr<CutTensors> cut = std::make_shared<CutTensors>();  ///< of the last pass
   IndexBounds index_bounds = IndexBounds::kUnknown;
   std::string warning;  ///< CapturedGraph's
 };

@@ -31,8 +31,8 @@ using MaybeExperts = std::optional<program::SwitchSpec>;
 
 class Gpt {
  public:
-  Gpt(const program::GptSpec& spec, MaybeExperts experts, bool training, Model& model)
-      : spec_(spec), mixture_(std::move(experts)), training_(training) {
+  Gpt(const program::GptSpec& spec, MaybeExperts experts, lowering::CaptureRequest request, Model& model)
+      : spec_(spec), mixture_(std::move(experts)), request_(std::move(request)), cut_(model.cut) {
     const std::int64_t width = spec.width;
     tokens_ = add_zeros(model.parameters, "wte.weight", {spec.vocab, width});
     positions_ = add_zeros(model.parameters, "wpe.weight", {spec.context, width});
@@ -68,9 +68,11 @@ class Gpt {
     balance_.reset();
     const at::Tensor places = length == spec_.context ? positions_ : positions_.slice(0, 0, length);
     at::Tensor x = drop(at::embedding(tokens_, input) + places);
-    for (const Block& block : blocks_) {
+    for (std::size_t n = 0; n < blocks_.size(); ++n) {
+      const Block& block = blocks_[n];
       x = x + drop(attend(block, layer_norm(block.norm_1, x)));
       x = x + drop(perceive(block, layer_norm(block.norm_2, x)));
+      x = behind_block(request_, static_cast<std::int64_t>(n) + 1, x, cut_);
     }
     return at::linear(layer_norm(norm_, x), head_);
   }
@@ -84,7 +86,7 @@ class Gpt {
 
  private:
   [[nodiscard]] at::Tensor drop(const at::Tensor& x) const {
-    return spec_.dropout > 0 ? at::dropout(x, spec_.dropout, training_) : x;
+    return spec_.dropout > 0 ? at::dropout(x, spec_.dropout, request_.training) : x;
   }
 
   /// Attention by its definition: softmax(q kᵀ / √d, causal) v for each head.
@@ -114,7 +116,8 @@ class Gpt {
 
   program::GptSpec spec_;
   MaybeExperts mixture_;
-  bool training_;
+  lowering::CaptureRequest request_;
+  std::shared_ptr<CutTensors> cut_;
   std::int64_t length_ = 0;  ///< of the samples of the last forward pass
   at::Tensor balance_;       ///< [batch], of that pass, the sum of all blocks; undefined without experts
   at::Tensor tokens_, positions_, head_;
@@ -137,7 +140,7 @@ Result<Model> make_decoder(const program::GptSpec& spec, const MaybeExperts& exp
                            const lowering::CaptureRequest& request, const lowering::BatchField& x) {
   DGX_CHECK(check_input(spec, request, x));
   Model model;
-  const auto gpt = std::make_shared<Gpt>(spec, experts, request.training, model);
+  const auto gpt = std::make_shared<Gpt>(spec, experts, request, model);
   model.forward = [gpt](const std::vector<at::Tensor>& inputs) { return gpt->forward(inputs[0]); };
   if (experts) model.index_bounds = IndexBounds::kKept;
   if (experts && experts->balance > 0) model.penalty = [gpt] { return gpt->penalty(); };

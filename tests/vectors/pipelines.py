@@ -12,6 +12,52 @@ def size_of(line):
     return math.prod(line["s"]) * SIZES[line["t"]]
 
 
+CODE = ["eq", "div", "mul", "rint", "max", "min", "add", "i64", "select"]
+
+
+def cut_messages(step):
+    """By the line that stands for an activation or a gradient behind a cut: the entry that keeps it, what that becomes, and the lines that read it."""
+    lines, found = step.lines, {}
+    inside = lambda v: v in step.body
+    plain_map = lambda v: lines[v]["k"] == "map" and "i" not in lines[v] and step.of[v] == "S"
+    is_state = lambda v: step.is_input(v) and lines[v]["src"].startswith("state ")
+    own = lambda a: not a.view and a.fill is None and all(c.text() == f"i{n}" for n, c in enumerate(a.coordinates))
+    readers = lambda value, among: [v for v in among if any(a.value == value for a in step.accesses[v])]
+    nexts = [line["next"] for line in lines if "next" in line]
+    tail = [v for v in range(len(lines)) if not inside(v)]
+
+    def is_code(v):
+        words = [each.split(" ")[0] for each in lines[v].get("do", [])]
+        return plain_map(v) and lines[v]["t"] == "u8" and words == CODE and len(step.accesses[v]) == 2 and lines[step.accesses[v][0].value]["k"] == "max"
+
+    def inputs_but(v, entry):
+        return all(a.value == entry or step.is_input(a.value) and not is_state(a.value) for a in step.accesses[v])
+
+    def kept(line, update):
+        """Whether the update replaces rows of an entry by those of the line; then the entry, and what reads it."""
+        of, accesses = lines[update], step.accesses[update]
+        if of["k"] != "map" or "i" in of or of.get("do") != ["ge x0 0", "select t0 x1 x2"] or nexts.count(update) != 1:
+            return None
+        place, row, entry = accesses
+        named = own(place) and own(entry) and row.value == line and row.coordinates and row.coordinates[0].text() == "$0"
+        if not named or not is_state(entry.value) or lines[entry.value]["next"] != update or inside(place.value) or not inputs_but(place.value, None):
+            return None
+        old = [v for v in readers(entry.value, range(len(lines))) if v != update]
+        if not all(plain_map(v) and inside(v) and inputs_but(v, entry.value) and v not in nexts and not readers(v, tail) for v in old):
+            return None
+        return entry.value, update, old
+
+    for v in range(len(lines)):
+        codes = [a.value for a in step.accesses[v] if is_code(a.value)] if plain_map(v) and lines[v]["t"] == "f32" else []
+        if not codes or v in nexts or step.accesses[codes[0]][0].value not in [a.value for a in step.accesses[v]]:
+            continue
+        if any(step.whole(v, a) for a in step.accesses[v]):
+            continue
+        updates = readers(v, tail)
+        found[v] = (None, None, []) if not updates else kept(v, updates[0]) if len(updates) == 1 else None
+    return {v: message for v, message in found.items() if message}
+
+
 class Pipeline:
     """A step cut into stages, and its batch into parts (PIPELINES)."""
 
@@ -21,10 +67,12 @@ class Pipeline:
         self.step, self.cuts, self.parts, self.pipelines = step, cuts, parts, pipelines
         lines = step.lines
         self.entry = [step.is_input(v) and line["src"].startswith("state ") for v, line in enumerate(lines)]
-        self.reads = [self.reads_of(v) for v in range(len(lines))]
+        self.messages = cut_messages(step)
+        self.reads = [self.bound(v) for v in range(len(lines))]
         self.of = [self.FREE if free else self.NONE for free in self.free_lines()]
         self.at = [set() for _ in range(len(cuts) + 1)]  # what lines of a stage read
         self.assign()
+        self.received = {v: self.receivers(v) for v in self.messages}
         self.loss = next((line["next"] for line in lines if line.get("src") == "state loss"))
         self.moves = sorted(self.find_moves())
 
@@ -32,6 +80,25 @@ class Pipeline:
         """What a line reads; the head has what is gathered."""
         gathered = lambda a: self.parts * self.pipelines > 1 and v in self.step.body and not self.step.is_input(a.value) and self.step.whole(v, a)
         return list(dict.fromkeys(a.value for a in self.step.accesses[v] if not gathered(a)))
+
+    def bound(self, v, there=()):
+        """The same, with what a received line was made of in its place, but for those that are there."""
+        found = set()
+        for read in self.reads_of(v):
+            if read not in self.messages:
+                found.add(read)
+            elif read not in there:
+                found |= set(self.reads_of(read)) - set(self.messages[read][2])
+        return sorted(found)
+
+    def receivers(self, v):
+        """The stages that make a received line: those with a line that reads it, or the entry that keeps it."""
+        values = {v, *self.messages[v][2]}
+        return sorted({self.of[reader] for reader in range(len(self.of)) if self.is_made(reader) and values & {a.value for a in self.step.accesses[reader]}})
+
+    def made_of(self):
+        """Lines that are received, a stage that makes each, and what it is made of."""
+        return [(v, stage, made) for v, stages in self.received.items() for stage in stages for made in self.bound(v) if self.of[made] >= 0]
 
     def free_lines(self):
         step, lines = self.step, self.step.lines
@@ -43,6 +110,9 @@ class Pipeline:
                 continue
             bound = step.of[v] == "C" or v in step.body and v in leaves
             free.append(not bound and all(free[a.value] and (step.is_input(a.value) or (a.value in step.body) == (v in step.body)) for a in step.accesses[v]))
+        for v, (entry, update, old) in cut_messages(step).items():
+            for one in [v, *old] + ([entry, update] if entry is not None else []):
+                free[one] = True
         return free
 
     @staticmethod
@@ -57,14 +127,15 @@ class Pipeline:
             if self.of[read] == self.NONE:
                 assert self.entry[read]
                 self.of[read] = stage
-            self.at[stage].add(read)
+        self.at[stage] |= {*self.reads[v], *self.reads_of(v)}
 
     def cheapest(self, v):
         has = lambda stage, read: self.of[read] == stage or v in self.step.body and self.entry[read] and read in self.at[stage]
-        reads = [read for read in self.reads[v] if self.of[read] >= 0]
+        # What was received where it is read already is there.
+        reads = lambda s: [read for read in self.bound(v, self.at[s]) if self.of[read] >= 0]
         stages = range(len(self.at))
-        fit = [s for s in stages if all(has(s, read) for read in reads if self.entry[read])] or stages
-        return min(fit, key=lambda s: (sum(size_of(self.step.lines[read]) for read in reads if not has(s, read)), s))
+        fit = [s for s in stages if all(has(s, read) for read in reads(s) if self.entry[read])] or stages
+        return min(fit, key=lambda s: (sum(size_of(self.step.lines[read]) for read in reads(s) if not has(s, read)), s))
 
     def assign(self):
         step = self.step
@@ -87,13 +158,15 @@ class Pipeline:
         step = self.step
         read = {r for v in range(len(self.of)) if v not in step.body and not step.is_input(v) and self.of[v] == stage for r in self.reads[v]}
         read |= {line["next"] for v, line in enumerate(step.lines) if "next" in line and (self.of[v] == stage or stage == 0 and line["src"] == "state loss")}
-        return sorted(v for v in read if step.of[v] == "S" and not step.is_input(v))
+        kept = {v for v, stages in self.received.items() if self.messages[v][0] is not None and stage in stages}
+        return sorted({v for v in read if self.is_made(v) and step.of[v] == "S"} | kept)
 
     def is_made(self, v):
         return not self.step.is_input(v) and self.of[v] >= 0
 
     def find_moves(self):
         pairs = [(read, self.of[v]) for v in range(len(self.of)) if self.is_made(v) for read in self.reads[v]]
+        pairs += [(made, stage) for _, stage, made in self.made_of()]
         pairs += [(line["next"], self.of[v]) for v, line in enumerate(self.step.lines) if "next" in line] + [(self.loss, 0)]
         return {(value, self.of[value], to) for value, to in pairs if self.of[value] >= 0 and self.of[value] != to}
 
@@ -104,6 +177,10 @@ class Pipeline:
             if self.is_made(v) and not self.is_sum(v):
                 known = [(0 if read in step.body and v not in step.body else depth[read]) + (self.of[read] != self.of[v]) for read in self.reads[v] if self.is_made(read)]
                 depth[v] = max(known, default=0)
+        late = {}
+        for v, stage, made in self.made_of():
+            if self.is_made(made):
+                late[v, stage] = max(late.get((v, stage), 0), depth[made] + (self.of[made] != stage))
         awaited = {value for value, _, _ in self.moves}
         for v in reversed(range(len(self.of))):
             if v in awaited and self.is_made(v) and v not in step.body:
@@ -111,11 +188,13 @@ class Pipeline:
         out = []
         for stage in range(len(self.at)):
             sums = [v for v in range(len(self.of)) if self.is_made(v) and self.is_sum(v) and self.of[v] == stage]
-            group = lambda chosen: [[v for v in chosen if depth[v] == d] for d in sorted({depth[v] for v in chosen})]
-            mine = [v for v in depth if self.of[v] == stage and not self.is_sum(v)]
+            at = {**depth, **{v: d for (v, s), d in late.items() if s == stage}}
+            group = lambda chosen: [[v for v in chosen if at[v] == d] for d in sorted({at[v] for v in chosen})]
+            mine = sorted([v for v in depth if self.of[v] == stage and not self.is_sum(v)] + [v for v, s in late if s == stage])
             body = group([v for v in mine if v in step.body])
             first = any(self.is_made(read) and self.of[read] == stage and depth[read] == 0 for v in depth if v in step.body and not self.is_sum(v) and self.of[v] != stage for read in self.reads[v])
-            if len(body) > 1 and depth[body[0][0]] == 0 and not first:
+            first = first or any(self.is_made(made) and self.of[made] == stage != s and depth[made] == 0 for _, s, made in self.made_of())
+            if len(body) > 1 and at[body[0][0]] == 0 and not first:
                 body[:2] = [sorted(body[0] + body[1])]
             rest = [v for v in mine if v not in step.body]
             out.append((body, group([v for v in rest if v in awaited]), [v for v in rest if v not in awaited], self.shared(stage) if self.pipelines > 1 else [], sums))
@@ -123,9 +202,10 @@ class Pipeline:
 
     def cells(self):
         pieces = [body for body, *_ in self.pieces()]
-        place = {v: (s, p) for s, body in enumerate(pieces) for p, lines in enumerate(body) for v in lines}
-        waits = {place[v]: set() for v in place}
-        for v, at in place.items():
+        places = [(v, (s, p)) for s, body in enumerate(pieces) for p, lines in enumerate(body) for v in lines]
+        place = {v: at for v, at in places if self.of[v] >= 0}
+        waits = {at: set() for _, at in places}
+        for v, at in places:
             waits[at] |= {place[read] for read in self.reads[v] if read in place and place[read][0] != at[0]}
         done, out = {at: 0 for at in waits}, [[] for _ in pieces]
         while any(done[at] < self.parts for at in done):

@@ -4,8 +4,10 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 
 #include "dgx/kernels/cpu/dispatch.h"
+#include "dgx/program/cut_spec.h"
 #include "dgx/program/initial.h"
 
 namespace dgx::exec {
@@ -20,6 +22,30 @@ void store_constant(const std::string& text, DType dtype, std::uint8_t* to) {
     const std::int64_t value = std::strtoll(text.c_str(), nullptr, 10);
     std::memcpy(to, &value, size_of(dtype));  // little-endian: the low byte of a u8
   }
+}
+
+/// The numbers of a dataset's samples, 0, 1, 2 …, i64 [samples], which lie nowhere.
+class SampleNumbers final : public RowSource {
+ public:
+  explicit SampleNumbers(std::int64_t samples) : shape_{samples} {}
+  [[nodiscard]] DType dtype() const override { return DType::kI64; }
+  [[nodiscard]] const Shape& shape() const override { return shape_; }
+  [[nodiscard]] Status copy(std::int64_t row, std::span<std::uint8_t> out) const override {
+    std::memcpy(out.data(), &row, sizeof row);
+    return {};
+  }
+  void expect(std::int64_t /*row*/) const override {}
+  [[nodiscard]] bool in_memory() const override { return true; }
+
+ private:
+  Shape shape_;
+};
+
+/// The rows that a batch input takes; nullopt: there are none of its name.
+std::optional<RowView> rows_of(const std::string& name, const StepInputs& inputs) {
+  if (const auto field = inputs.fields.find(name); field != inputs.fields.end()) return field->second;
+  if (name == program::kSampleNumbers) return RowView(std::make_shared<SampleNumbers>(samples_of(inputs)));
+  return std::nullopt;
 }
 
 }  // namespace
@@ -37,10 +63,9 @@ std::int64_t samples_of(const StepInputs& inputs) {
 }
 
 Result<RowView> batch_field(const kernels::Primitive& input, const StepInputs& inputs) {
-  const auto found = inputs.fields.find(input.source.name);
-  if (found == inputs.fields.end())
-    return malformed("the program's `batch " + input.source.name + "` is no field of the dataset");
-  const RowView& data = found->second;
+  const std::optional<RowView> found = rows_of(input.source.name, inputs);
+  if (!found) return malformed("the program's `batch " + input.source.name + "` is no field of the dataset");
+  const RowView& data = *found;
   Shape expected = data.shape();
   const bool is_complete = !expected.empty() && expected[0] == samples_of(inputs);
   if (is_complete) expected[0] = inputs.batch;

@@ -17,8 +17,8 @@ namespace dgx::exec {
 
 /// The samples in `inputs`; 0 if they have no field x.
 [[nodiscard]] std::int64_t samples_of(const StepInputs& inputs);
-/// The field that the program's batch input reads. kMalformed if there is none, or a batch of its rows has
-/// not the input's type and shape.
+/// The rows that the program's batch input reads: a field, or the samples' numbers. kMalformed if there are
+/// none, or a batch of them has not the input's type and shape.
 [[nodiscard]] Result<RowView> batch_field(const kernels::Primitive& input, const StepInputs& inputs);
 
 /// Returns the state's step. kMalformed unless the state is the program's (program::check_state), has a step,

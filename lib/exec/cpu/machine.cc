@@ -119,9 +119,9 @@ Machine::Machine(Plan plan, std::shared_ptr<ThreadTeam> team, std::shared_ptr<Te
     }
   }
   for (const Operation& operation : plan_.operations) {
-    const Maps* maps = maps_of(operation);
-    for (std::size_t r = 0; maps != nullptr && r < maps->program.registers.size(); ++r) {
-      const StripRegister& reg = maps->program.registers[r];
+    const StripProgram* const maps = map_program_of(operation);
+    for (std::size_t r = 0; maps != nullptr && r < maps->registers.size(); ++r) {
+      const StripRegister& reg = maps->registers[r];
       if (reg.source == StripRegister::Source::kFlag) checked_[reg.value] = true;
     }
   }

@@ -46,7 +46,8 @@ struct ResumedDots {
 /// member takes whole slices through several operations without a barrier.
 ///
 /// machine_sections.cc has the walk. run() has one overload for each alternative of CpuOperation: machine.cc
-/// has products, windows, maps and copies, machine_folds.cc folds and chains, machine_slices.cc slices.
+/// has products, windows, maps and copies, machine_folds.cc folds and chains, machine_rows.cc replaced rows,
+/// machine_slices.cc slices.
 /// Addresses are looked up by value, in Thread::memory: within slices some values lie in the thread's own
 /// memory, at the address they would have if the whole value were there.
 class Machine {
@@ -129,6 +130,7 @@ class Machine {
   void run_groups(const WindowGradients& windows, Thread& thread, int member, int members);
   void run(const Chain& chain, Thread& thread, int member, int members);
   void run(const Concatenation& whole, Thread& thread, int member, int members);
+  void run(const ReplacedRows& replaced, Thread& thread, int member, int members);
   void fold_rows(const Fold& fold, const Thread& thread, const float* operands, std::int64_t stride,
                  std::int64_t first, std::int64_t count);
   void fold_across(const Fold& fold, Thread& thread, std::int64_t begin, std::int64_t end);

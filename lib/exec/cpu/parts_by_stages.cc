@@ -26,7 +26,7 @@ std::span<std::uint8_t> part_of(std::span<std::uint8_t> all, Range range) {
 /// The memory of a value that lies whole, or of an entry of this stage.
 std::span<std::uint8_t> PartsExecutor::ByStages::home(ValueIndex v) {
   const auto size = static_cast<std::size_t>(bytes_of_home(v));
-  if (stages_.of[v] == stage() && is_entry(v)) {
+  if (is_entry(v) && is_here(v)) {
     const auto entry = std::ranges::find(tail->entries, at(v).source.name, &Step::EntrySlot::name);
     return entry->current.bytes();
   }
@@ -196,23 +196,21 @@ Status PartsExecutor::ByStages::load(const State& state) {
   DGX_TRY(tail->position, check_loadable(*program, state));
   State own;
   for (const Entry& entry : state) {
-    if (owner(entry.name) == stage()) own.push_back(entry);
+    if (is_here(*program::find_state_input(*program, entry.name))) own.push_back(entry);
     if (entry.name == "loss") loss_ = entry.tensor.as<float>()[0];
   }
   tail->take_entries(own);
   return {};
 }
 
-int PartsExecutor::ByStages::owner(std::string_view entry) const {
-  return stages_.of[*program::find_state_input(*program, entry)];
-}
-
-/// Gives an entry to its column; rank 0 has what is its own.
+/// Gives an entry to its columns; rank 0 has what is its own.
 void PartsExecutor::ByStages::give_entry(const Entry& entry, std::vector<exchange::Request>& requests) {
   const ValueIndex v = *program::find_state_input(*program, entry.name);
   for (int d = 0; d < pipelines(); ++d) {
-    const int to = rank_of(d, stages_.of[v]);
-    if (to != 0) requests.push_back(ranks_.send(to, to_number(v), entry.tensor.bytes()));
+    for (const int stage : stages_.holders(v)) {
+      const int to = rank_of(d, stage);
+      if (to != 0) requests.push_back(ranks_.send(to, to_number(v), entry.tensor.bytes()));
+    }
   }
 }
 
@@ -252,13 +250,13 @@ Result<State> PartsExecutor::ByStages::collect() {
   for (const ValueIndex v : program::state_inputs(*program)) {
     const std::string& name = at(v).source.name;
     const auto found = std::ranges::find(own, name, &Entry::name);
+    const int owner = stages_.holders(v).front();
     if (stage() != 0) {
-      if (found != own.end()) DGX_CHECK(ranks_.wait(ranks_.send(0, to_number(v), found->tensor.bytes())));
+      if (owner == stage()) DGX_CHECK(ranks_.wait(ranks_.send(0, to_number(v), found->tensor.bytes())));
       continue;
     }
     out.push_back(found != own.end() ? std::move(*found) : Entry{name, Tensor(at(v).dtype, at(v).shape)});
-    if (stages_.of[v] != 0)
-      DGX_CHECK(ranks_.wait(ranks_.receive(stages_.of[v], to_number(v), out.back().tensor.bytes())));
+    if (owner != 0) DGX_CHECK(ranks_.wait(ranks_.receive(owner, to_number(v), out.back().tensor.bytes())));
   }
   return out;
 }

@@ -75,7 +75,13 @@ struct PartsExecutor::ByStages final : PartsExecutor::Impl {
     return stages_.stages[static_cast<std::size_t>(stage())];
   }
   [[nodiscard]] bool is_free(kernels::ValueIndex v) const {
-    return v == kernels::kNoValue || stages_.of[v] == program::Stages::kFree;
+    return v == kernels::kNoValue ||
+           (stages_.of[v] == program::Stages::kFree && !stages_.receives(v, stage()));
+  }
+  /// True for a line that this stage makes, or an entry that it has.
+  [[nodiscard]] bool is_here(kernels::ValueIndex v) const {
+    if (is_entry(v)) return std::ranges::count(stages_.holders(v), stage()) > 0;
+    return stages_.of[v] == stage() || stages_.receives(v, stage());
   }
   [[nodiscard]] bool is_entry(kernels::ValueIndex v) const;
   [[nodiscard]] bool is_sharded(kernels::ValueIndex v) const;
@@ -111,7 +117,6 @@ struct PartsExecutor::ByStages final : PartsExecutor::Impl {
   void begin_receives();
   void await(kernels::ValueIndex v, std::int64_t part);
   void send(kernels::ValueIndex v, Range bytes);
-  [[nodiscard]] int owner(std::string_view entry) const;
   void give_entry(const Entry& entry, std::vector<exchange::Request>& requests);
 
   exchange::Exchange& ranks_;

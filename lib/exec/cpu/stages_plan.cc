@@ -110,7 +110,7 @@ program::Piece PartsExecutor::ByStages::last_piece(const program::Piece& of_tail
   for (const ValueIndex v : own().last) made[line_of.at(v)] = true;
   const auto is_own_entry = [&](ValueIndex line) {
     const auto& [v, as] = of_tail.origins[line];
-    return as == PieceLine::As::kMade && is_entry(v) && stages_.of[v] == stage();
+    return as == PieceLine::As::kMade && is_entry(v) && is_here(v);
   };
   const auto need = [&](ValueIndex line) {
     needed[line] = true;
@@ -162,11 +162,11 @@ void PartsExecutor::ByStages::find_homes() {
     if (move.from == stage() && !is_entry(move.value)) homes_.insert(move.value);
   }
   for (const auto& [v, memory] : given) {
-    if (stages_.of[v] == stage() && !is_entry(v)) homes_.insert(v);
+    if (is_here(v) && !is_entry(v)) homes_.insert(v);
   }
   const auto add_reads = [&](ValueIndex reader, std::size_t piece) {
     for (const ValueIndex read : program::reads_of(*program, classes, reader, cut().has_head())) {
-      const bool is_line = at(read).kind != Kind::kInput && stages_.of[read] == stage();
+      const bool is_line = at(read).kind != Kind::kInput && is_here(read);
       if (!is_line) continue;
       if (classes.body[read] || stages_.piece[read] != static_cast<int>(piece)) homes_.insert(read);
     }
@@ -328,8 +328,7 @@ std::int64_t PartsExecutor::ByStages::own_bytes() const {
   for (const ValueIndex v : homes_) bytes += given.contains(v) ? 0 : bytes_of_home(v);
   for (const auto& [v, most] : kept_bytes_) bytes += most * static_cast<std::int64_t>(slots_);
   for (const ValueIndex v : program::state_inputs(*program)) {
-    if (stage() == 0 || stages_.of[v] == stage())
-      bytes += bytes_of(at(v));  // a state that is loaded, or brought together
+    if (stage() == 0 || is_here(v)) bytes += bytes_of(at(v));  // a state that is loaded, or brought together
   }
   return bytes;
 }

@@ -306,7 +306,7 @@ void StripCompiler::collapse() {
 void StripCompiler::join_short_rows() {
   LoopNest& nest = program_.nest;
   constexpr std::int64_t kShort = kStripLength / 4;
-  if (along_ == Along::kFold || nest.extents.size() < 2 || nest.inner_extent() >= kShort ||
+  if (keeps_rows_ || along_ == Along::kFold || nest.extents.size() < 2 || nest.inner_extent() >= kShort ||
       nest.inner_extent() == 0)
     return;
   program_.period = nest.inner_extent();

@@ -117,6 +117,9 @@ class StripCompiler {
   /// empty).
   StripCompiler(const Shape& inner, const Shape& outer, Along along);
 
+  /// Keeps units within rows: those of an index of the outermost dimension follow each other, and are as many
+  /// for each.
+  void keep_rows() { keeps_rows_ = named_[0] = true; }
   /// Adds a member: a map, the operand of a fold, or the body of a chain (acc after one position).
   void add(kernels::ValueIndex value, const kernels::CompiledPrimitive& primitive,
            const std::vector<StripAccess>& accesses);
@@ -178,6 +181,7 @@ class StripCompiler {
   Along along_;
   // True for each dimension of the nest that an index or a guarded coordinate names: it is not joined.
   std::vector<bool> named_;
+  bool keeps_rows_ = false;
   std::vector<Member> members_;
   const kernels::CompiledPrimitive* primitive_ = nullptr;
   const std::vector<StripAccess>* accesses_ = nullptr;

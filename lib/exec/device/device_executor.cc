@@ -175,7 +175,7 @@ Status DeviceExecutor::Impl::record() {
 /// Copies the rows of a batch, scattered over the dataset, to `to`.
 Status DeviceExecutor::Impl::gather(ValueIndex v, const std::vector<std::int64_t>& rows,
                                     std::uint8_t* to) const {
-  const RowView& data = inputs.fields.find(at(v).source.name)->second;
+  DGX_TRY(const RowView data, batch_field(at(v), inputs));
   const std::size_t size = static_cast<std::size_t>(bytes_of(at(v))) / rows.size();
   for (std::size_t i = 0; i < rows.size(); ++i) {
     DGX_CHECK(data.copy(rows[i], {to + i * size, size}));

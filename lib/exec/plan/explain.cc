@@ -58,6 +58,9 @@ struct Describer {
   Words operator()(const Chain& chain) const {
     return {"chain", fmt::format(" ({} positions{})", chain.length, chain.key ? ", by key" : "")};
   }
+  Words operator()(const ReplacedRows& replaced) const {
+    return {"replaced rows", fmt::format(" (at most {} of {})", replaced.positions, replaced.rows)};
+  }
   Words operator()(const Concatenation& whole) const {
     return {"concatenation", fmt::format(" ({} pieces)", whole.pieces.size())};
   }

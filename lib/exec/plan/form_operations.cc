@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "device/device_dots.h"
@@ -7,6 +8,7 @@
 #include "plan/concatenation.h"
 #include "plan/operation_graph.h"
 #include "plan/recognise.h"
+#include "plan/replaced_rows.h"
 
 namespace dgx::exec {
 
@@ -162,14 +164,31 @@ double cost_of(const Maps& maps) {
           static_cast<double>(StripRunner::unit_count(maps.program) * registers) * 8);
 }
 
+/// Cycles for rows that lie anywhere, and for each their instructions.
+double cost_of(const ReplacedRows& replaced) {
+  constexpr double kRow = 300;
+  const double share = static_cast<double>(replaced.positions) / static_cast<double>(replaced.rows);
+  return static_cast<double>(replaced.positions) * kRow +
+         std::min(share, 1.0) * static_cast<double>(replaced.program.work()) / 8;
+}
+
 }  // namespace
 
 void form_operations(OperationGraph& graph) {
   Groups groups;
   std::vector<Operation>& operations = graph.plan.operations;
   graph.operation_of.assign(graph.types.size(), OperationGraph::kNone);
+  std::map<ValueIndex, ReplacedRows> replaced = recognise_replaced_rows(graph);
+  std::set<ValueIndex> places;  // made with the update that reads them
+  for (const auto& [update, rows] : replaced) places.insert(rows.place);
   for (const ValueIndex v : graph.types.indices()) {
-    if (graph.at(v).kind == Kind::kInput || !graph.needed[v]) continue;
+    if (graph.at(v).kind == Kind::kInput || !graph.needed[v] || places.contains(v)) continue;
+    if (const auto rows = replaced.find(v); rows != replaced.end()) {
+      graph.operation_of[v] = graph.operation_of[rows->second.place] = operations.size();
+      const double cost = cost_of(rows->second);
+      operations.push_back({CpuOperation{std::move(rows->second)}, cost});
+      continue;
+    }
     const bool is_map = graph.at(v).kind == Kind::kMap && graph.strips[v];
     auto pieces = graph.is_fused() && !graph.is_on_device()
                       ? recognise_concatenation(v, graph.at(v), graph.types)

@@ -291,9 +291,8 @@ void plan_memory(OperationGraph& graph) {
         placement.entry = entry->second;
         const ValueIndex old = plan.entries[entry->second];
         const bool last = last_read[old] <= o && !becomes_another(plan, old);
-        const Maps* maps = maps_of(plan.operations[o]);
-        const bool over =
-            graph.is_fused() && last && maps != nullptr && !reads_after_write(maps->program, v, old);
+        const StripProgram* const maps = map_program_of(plan.operations[o]);
+        const bool over = graph.is_fused() && last && maps != nullptr && !reads_after_write(*maps, v, old);
         placement.where = over ? Where::kInPlace : Where::kNext;
         continue;
       }
@@ -349,7 +348,7 @@ void plan_scratch(OperationGraph& graph) {
     plan.most_registers = std::max(plan.most_registers, program.registers.size());
   };
   for (const Operation& operation : plan.operations) {
-    if (const Maps* maps = maps_of(operation)) note(maps->program);
+    if (const StripProgram* const maps = map_program_of(operation)) note(*maps);
     if (const auto* chain = on_cpu<Chain>(operation)) {
       note(chain->init);
       note(chain->body);

@@ -19,6 +19,7 @@ struct Values {
     values.insert(values.end(), both.maps.members.begin(), both.maps.members.end());
     return values;
   }
+  List operator()(const ReplacedRows& replaced) const { return {replaced.place, replaced.out}; }
   template <class Alone>
   List operator()(const Alone& alone) const {
     return {alone.out};
@@ -29,6 +30,12 @@ struct Values {
 
 Maps* maps_of(Operation& operation) { return maps_in(operation); }
 const Maps* maps_of(const Operation& operation) { return maps_in(operation); }
+
+const StripProgram* map_program_of(const Operation& operation) {
+  if (const auto* const replaced = on_cpu<ReplacedRows>(operation)) return &replaced->program;
+  const Maps* const maps = maps_of(operation);
+  return maps == nullptr ? nullptr : &maps->program;
+}
 
 std::vector<kernels::ValueIndex> values_of(const Operation& operation) {
   return std::visit([](const auto& work) { return std::visit(Values{}, work); }, operation.work);

@@ -131,6 +131,20 @@ struct Chain {
   std::optional<Key> key;
 };
 
+/// An entry's update that changes the rows which a batch names alone, in place (replaced_rows.h).
+struct ReplacedRows {
+  kernels::ValueIndex out{}, entry{};  ///< the update, [rows, …], and the entry that it becomes
+  /// A chain that is not made as a whole: row by row the last of the batch's positions that names the row.
+  /// Only rows that are named have theirs in memory.
+  kernels::ValueIndex place{};
+  kernels::ValueIndex keys{};  ///< by position, the row that it names: any integer
+  DType key_dtype = DType::kI64;
+  std::int64_t key_base = 0, key_stride = 0;
+  std::int64_t positions = 0, rows = 0;
+  std::int64_t row_bytes = 0;
+  StripProgram program;  ///< the update as a map, whose units are within rows
+};
+
 /// Several values concatenated into one (concatenation.h): each piece is copied to its part.
 struct Concatenation {
   struct Piece {
@@ -190,7 +204,7 @@ struct KeyedChain {
 /// The forms of the operations of a plan for the CPU, and for a device. Machine has a run() and
 /// make_device_step() an add() for each of theirs: a new alternative does not compile before they know it.
 using CpuOperation = std::variant<Maps, ColumnSum, Generic, Matmul, ProductMaps, WindowProducts,
-                                  WindowGradients, Fold, Chain, Concatenation>;
+                                  WindowGradients, Fold, Chain, Concatenation, ReplacedRows>;
 using DeviceOperation =
     std::variant<Maps, ColumnSum, Generic, Rows, TiledProduct, TiledDot, TeamFold, KeyedChain>;
 
@@ -215,6 +229,9 @@ template <class Form, class AnOperation>
 /// The maps of Maps or ProductMaps, or null.
 [[nodiscard]] Maps* maps_of(Operation& operation);
 [[nodiscard]] const Maps* maps_of(const Operation& operation);
+
+/// The strip program of Maps, ProductMaps or ReplacedRows, or null.
+[[nodiscard]] const StripProgram* map_program_of(const Operation& operation);
 
 /// The values that an operation makes, in registers or in memory, in the order of the program.
 [[nodiscard]] std::vector<kernels::ValueIndex> values_of(const Operation& operation);

@@ -137,6 +137,9 @@ void find_stored(OperationGraph& graph) {
         graph.stored[access.value] = true;
     }
   }
+  // A row finds its position there.
+  for (const Operation& operation : graph.plan.operations)
+    if (const auto* const replaced = on_cpu<ReplacedRows>(operation)) graph.stored[replaced->place] = true;
 }
 
 void note_uses(OperationGraph& graph) {

@@ -7,6 +7,7 @@
 #include <charconv>
 
 #include "dgx/core/text.h"
+#include "dgx/program/cut_spec.h"
 
 namespace dgx::jobs {
 
@@ -32,7 +33,9 @@ std::string words_of_schedule(const std::vector<std::string>& names) {
 std::string words_of_source(const Source& source) {
   switch (source.kind) {
     case Source::Kind::kState: return words_of_entry(source.name) + " before the step";
-    case Source::Kind::kBatch: return fmt::format("{} of the step's samples", source.name);
+    case Source::Kind::kBatch:
+      return source.name == program::kSampleNumbers ? "the numbers of the step's samples"
+                                                    : fmt::format("{} of the step's samples", source.name);
     case Source::Kind::kSchedule: return words_of_schedule(source.of);
     case Source::Kind::kConstant: return "a constant of the program";
     case Source::Kind::kUniform: return "random numbers of dropout " + source.name;

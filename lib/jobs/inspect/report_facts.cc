@@ -216,6 +216,9 @@ std::vector<Fact> bought_of(const Evidence& evidence) {
     out.push_back({"updated", fmt::format("every {} steps", grouped(task.update.accumulate))});
   if (task.update.workers != 1)
     out.push_back({"gradients", fmt::format("of {} workers, added up", grouped(task.update.workers))});
+  if (task.cut)
+    out.push_back({"cut", fmt::format("behind block {}, with {} bits forward, {} backward", task.cut->block,
+                                      task.cut->forward, task.cut->backward)});
   if (task.update.ema)
     out.push_back({"averaged weights", fmt::format("keep {} in an update", decimal(*task.update.ema))});
   const std::vector<Fact> rest{

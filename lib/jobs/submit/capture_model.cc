@@ -172,8 +172,10 @@ Result<CapturedModel> capture_model(const SubmitOptions& options, const std::str
   request.loss_takes_y = !is_inside;
   request.output = is_inside ? recipe.loss.output : options.model_output.value_or("");
   CapturedModel out;
+  request.cut_block = recipe.cut ? recipe.cut->block : 0;
   DGX_TRY(out.training, capture(request, recipe));
   request.training = false;
+  request.cut_block = 0;
   set_model(options.evaluation_model.value_or(model), request);
   DGX_TRY(out.evaluation, capture(request, recipe));
   if (options.evaluation_model) DGX_CHECK(check_same_model(options, out));

@@ -18,6 +18,7 @@ std::string first_difference(const manifest::Task& found, const manifest::Task& 
       {"--freeze", found.update.frozen == made.update.frozen},
       {"--accumulate", found.update.accumulate == made.update.accumulate},
       {"--workers", found.update.workers == made.update.workers},
+      {"--cut", found.cut == made.cut},
       {"--ema", found.update.ema == made.update.ema},
       {"--batch", found.batch == made.batch},
       {"--steps or --epochs", found.steps == made.steps},

@@ -24,6 +24,7 @@
 #include "submit/init_weights.h"
 #include "submit/model_file.h"
 #include "submit/same_task.h"
+#include "submit/submit_cut.h"
 #include "submit/submit_update.h"
 #include "train/submit_data.h"
 
@@ -53,6 +54,7 @@ struct Parsed {
   program::OptimizerSpec optimizer;
   program::ScheduleText schedule;
   program::UpdateSpec update;
+  std::optional<program::CutText> cut;
   manifest::Policy policy;
   std::optional<Digest> ledger;
 };
@@ -100,7 +102,7 @@ Status enter_market(const SubmitOptions& options, Parsed& out) {
 
 Result<Parsed> parse(const SubmitOptions& options) {
   DGX_CHECK(refuse_later(options));
-  Parsed out{options.model, std::nullopt, {}, {}, {}, {}, manifest::standard_policy(), std::nullopt};
+  Parsed out{options.model, std::nullopt, {}, {}, {}, {}, {}, manifest::standard_policy(), std::nullopt};
   if (program::is_model_spec(options.model)) {
     DGX_TRY(out.built_in, program::parse_model_spec(options.model));
   } else if (!exists(program::model_file(options.model).path)) {
@@ -115,6 +117,9 @@ Result<Parsed> parse(const SubmitOptions& options) {
   DGX_TRY(out.optimizer, program::parse_optimizer_spec(options.optimizer));
   DGX_TRY(out.schedule, program::parse_schedule_text(options.schedule));
   DGX_TRY(out.update, parse_update(options));
+  if (options.cut) {
+    DGX_TRY(out.cut, parse_cut(options, out.built_in));
+  }
   if (options.clip_norm && !(*options.clip_norm > 0 && std::isfinite(*options.clip_norm))) {
     return usage_error("--clip-norm must be above 0");
   }
@@ -291,9 +296,10 @@ Result<Draft> draft(const SubmitOptions& options, const JobContext& context) {
   if (options.checkpoint_every && *options.checkpoint_every < 2)
     return usage_error("--checkpoint-every must be at least 2");
   DGX_TRY(const program::ScheduleSpec schedule, schedule_of(parsed, steps));
-  const lowering::TrainingRecipe recipe{fields_of(data),   data.scale,    data.shift,
-                                        options.batch,     parsed.loss,   parsed.optimizer,
-                                        options.clip_norm, parsed.update, schedule};
+  DGX_TRY(const auto cut, fixed_cut(parsed.cut, data, options.batch, steps));
+  const lowering::TrainingRecipe recipe{
+      fields_of(data),   data.scale,    data.shift, options.batch, parsed.loss, parsed.optimizer,
+      options.clip_norm, parsed.update, schedule,   cut,           samples};
   if (parsed.built_in) {
     DGX_TRY(parsed.built_in, fitted(*parsed.built_in, data, parsed.loss));
     parsed.model = program::print_model_spec(*parsed.built_in);
@@ -305,6 +311,9 @@ Result<Draft> draft(const SubmitOptions& options, const JobContext& context) {
   DGX_TRY(const program::Program step, lowering::lower_training_step(training, recipe));
   DGX_TRY(const program::Program evaluation, lowering::lower_evaluation(model.evaluation, recipe));
 
+  const program::Cost cost = program::cost_of(step);
+  DGX_CHECK(check_state_fits(cost));
+
   Draft out;
   out.program = program::print_program(step);
   out.evaluation = program::print_program(evaluation);
@@ -313,7 +322,7 @@ Result<Draft> draft(const SubmitOptions& options, const JobContext& context) {
                                  : weights_of(options, std::move(model.training), step, context.threads));
   DGX_CHECK(check_finite(out.initial));
   DGX_TRY(out.digests, bundle::digests_of(out.initial, context.threads));
-  out.result.cost = program::cost_of(step);
+  out.result.cost = cost;
   out.result.parameters = parameters_of(out.initial);
   count_updates(step, parsed.update, out.result);
 
@@ -326,6 +335,7 @@ Result<Draft> draft(const SubmitOptions& options, const JobContext& context) {
   for (const auto& [name, field] : recipe.fields)
     task.dataset.fields.emplace(name, manifest::DatasetField{field.dtype, field.sample_shape});
   copy_terms(options, parsed, task);
+  task.cut = cut;
   task.schedule = schedule;
   task.steps = steps;
   task.seed = seed;

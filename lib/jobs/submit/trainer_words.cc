@@ -112,6 +112,7 @@ class Words {
     const program::UpdateSpec& update = task_.update;
     for (const program::ParameterGroup& group : update.groups) lacks("--group " + group.match);
     for (const std::string& pattern : update.frozen) lacks("--freeze " + pattern);
+    if (task_.cut) lacks(fmt::format("--cut {}", task_.cut->block));
     if (update.ema) lacks("--ema " + decimal(*update.ema));
     const bool spares = std::ranges::any_of(update.groups, [](const program::ParameterGroup& group) {
       return group.match.starts_with("rank<") && group.weight_decay == 0.0;

@@ -24,6 +24,8 @@ class RowSource {
   [[nodiscard]] virtual Status copy(std::int64_t row, std::span<std::uint8_t> out) const = 0;
   /// Begins to fetch a row in the background.
   virtual void expect(std::int64_t row) const = 0;
+  /// True if copy() never waits.
+  [[nodiscard]] virtual bool in_memory() const { return false; }
 };
 
 /// The rows of a tensor [rows, …], wherever its numbers are: in memory, in a mapped file, or in a RowSource.
@@ -38,7 +40,7 @@ class RowView {
   [[nodiscard]] DType dtype() const { return source_ ? source_->dtype() : numbers_.dtype; }
   [[nodiscard]] const Shape& shape() const { return source_ ? source_->shape() : numbers_.shape; }
   /// True if all rows are in memory, so that copy() never waits.
-  [[nodiscard]] bool in_memory() const { return !source_ && numbers_.file < 0; }
+  [[nodiscard]] bool in_memory() const { return source_ ? source_->in_memory() : numbers_.file < 0; }
   /// Copies row `row`, which exists and has the size of `out`. Errors of copy_bytes() and RowSource::copy().
   [[nodiscard]] Status copy(std::int64_t row, std::span<std::uint8_t> out) const {
     if (source_) return source_->copy(row, out);

@@ -33,6 +33,7 @@ struct SubmitOptions {
   std::optional<double> ema;               ///< what the parameters' moving average keeps in an update
   std::optional<std::int64_t> accumulate;  ///< steps of an update, 2 to program::kMaxAccumulate
   std::optional<std::int64_t> workers;     ///< 2 to program::kMaxWorkers; must divide the batch
+  std::optional<std::string> cut;          ///< a spec, program::parse_cut_spec()
   std::optional<std::int64_t> checkpoint_every;
   /// The types in which forward() of a model file takes the data: that of x, or FIELD=TYPE,…; types are auto,
   /// bool, f32, i64 and u8.

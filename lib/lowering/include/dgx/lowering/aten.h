@@ -73,6 +73,14 @@ struct AtenInput {
   TensorId tensor = 0;  ///< the field in the type that the argument takes
 };
 
+/// The place where a cut is (program::CutSpec): a call that copies a tensor, forward and backward.
+struct AtenCut {
+  TensorId activation = 0;  ///< what the block in front of it gives
+  TensorId message = 0;     ///< its copy, with which the model goes on
+  TensorId gradient = 0;    ///< the gradient of `message`
+  TensorId returned = 0;    ///< its copy, with which the backward pass goes on
+};
+
 /// The result of one capture.
 struct CapturedGraph {
   std::vector<AtenTensor> tensors;  ///< indexed by TensorId
@@ -84,6 +92,7 @@ struct CapturedGraph {
   TensorId output = 0;            ///< the result of forward(), or the one of its results that was asked for
   /// Training: one number, which the model adds to the loss of its output; its gradient is 1.
   std::optional<TensorId> penalty;
+  std::optional<AtenCut> cut;  ///< training, if the request has one
   /// Training: stands for d loss / d output, defined by the loss lowering.
   std::optional<TensorId> output_gradient;
   /// For training: the gradient of each parameter, by source index (parameters are the first sources);
@@ -116,6 +125,8 @@ struct CaptureRequest {
   bool loss_takes_y = true;        ///< the field y may be without an input
   std::string output = {};         ///< which of several results (ends.h); empty: the only one
   bool training = true;            ///< false: evaluation mode, forward only
+  /// Built-in models, training: the block behind which they are cut, from 1 on; 0: none.
+  std::int64_t cut_block = 0;
 };
 
 /// The interface of libdgx_torch.so; opened when a command needs libtorch (jobs/task/torch_module.h).

@@ -9,6 +9,7 @@
 #include "dgx/core/result.h"
 #include "dgx/core/tensor.h"
 #include "dgx/lowering/aten.h"
+#include "dgx/program/cut_spec.h"
 #include "dgx/program/program.h"
 #include "dgx/program/specs.h"
 
@@ -33,6 +34,8 @@ struct TrainingRecipe {
   /// The task's. Only plateau is in the program, whose parameters must be valid
   /// (program::schedule_parameters).
   program::ScheduleSpec schedule = {};
+  std::optional<program::CutSpec> cut = {};
+  std::int64_t samples = 0;  ///< of the dataset; a cut keeps a message of each
 };
 
 /// One training step as primitives: the captured forward and backward, the loss written from the model's
@@ -42,7 +45,8 @@ struct TrainingRecipe {
 /// Inputs, in order: state entries by name, `batch NAME` by name, one `schedule` vector, constants, random
 /// inputs. Entries: `model/NAME` for parameters, buffers and large constants; `optimizer/momentum/NAME`, or
 /// `optimizer/exp_avg/NAME` and `optimizer/exp_avg_sq/NAME`, or, with a row for each worker,
-/// `optimizer/velocity/NAME` and `optimizer/residual/NAME`; `optimizer/plateau/…` of that schedule; `step`
+/// `optimizer/velocity/NAME` and `optimizer/residual/NAME`; `optimizer/message/N` of a cut;
+/// `optimizer/plateau/…` of that schedule; `step`
 /// (i64 []), `loss` (f32 [], the mean loss of the step's batch). Cross entropy wants y u8 or i64 and an
 /// output with a class_dimension; mse an output of y's shape, and y f32; output, which the model computes
 /// itself, one number.

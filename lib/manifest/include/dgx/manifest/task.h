@@ -12,6 +12,7 @@
 #include "dgx/core/tensor.h"
 #include "dgx/manifest/policy.h"
 #include "dgx/manifest/subject.h"
+#include "dgx/program/cut_spec.h"
 #include "dgx/program/specs.h"
 
 namespace dgx::manifest {
@@ -100,6 +101,7 @@ struct Task {
   program::ScheduleSpec schedule;
   std::optional<double> clip_norm;  ///< above zero, finite
   program::UpdateSpec update;
+  std::optional<program::CutSpec> cut;
   std::int64_t batch = 0;
   std::int64_t steps = 0;  ///< at least 2
   std::uint64_t seed = 0;

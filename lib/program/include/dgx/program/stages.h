@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -54,9 +55,18 @@ struct Wait {
   auto operator<=>(const Wait&) const = default;
 };
 
+/// A line that several stages make, each for itself: an activation or a gradient behind a cut of the model,
+/// of which few bits are moved.
+struct Received {
+  kernels::ValueIndex line{};
+  /// The entry that keeps what was received before, which is at all these stages; the activation's alone.
+  std::optional<kernels::ValueIndex> entry;
+  std::vector<int> stages;  ///< ascending
+};
+
 /// The stages of a step program.
 struct Stages {
-  static constexpr int kFree = -1;  ///< made wherever it is read
+  static constexpr int kFree = -1;  ///< made wherever it is read, or at the stages of a Received
 
   kernels::ByValue<int> of;     ///< of each line: its stage, or that of an entry; kFree
   kernels::ByValue<int> piece;  ///< of a line that is not free: its place in `pieces`, or `early` and `last`;
@@ -64,6 +74,12 @@ struct Stages {
   std::vector<Stage> stages;
   std::vector<Move> moves;  ///< by value, then by receiver
   std::vector<Wait> waits;
+  std::vector<Received> received;
+
+  /// True if the stage makes the line of a Received.
+  [[nodiscard]] bool receives(kernels::ValueIndex line, int stage) const;
+  /// The stages that have an entry, of which the first gives it to others.
+  [[nodiscard]] std::vector<int> holders(kernels::ValueIndex entry) const;
 };
 
 /// The lines at which a step can be cut: those of the body, in order, that the loss depends on, and that

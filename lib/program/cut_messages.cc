@@ -1,0 +1,151 @@
+#include "cut_messages.h"
+
+#include <algorithm>
+#include <array>
+#include <tuple>
+
+namespace dgx::program {
+
+using kernels::Access;
+using kernels::Coordinate;
+using kernels::Kind;
+using kernels::Operand;
+using kernels::Primitive;
+using kernels::ScalarOp;
+using kernels::Source;
+using kernels::Step;
+using kernels::Term;
+using kernels::ValueIndex;
+
+namespace {
+
+/// The steps of a code.
+constexpr std::array kCodeSteps = {ScalarOp::kEq,   ScalarOp::kDiv, ScalarOp::kMul,
+                                   ScalarOp::kRint, ScalarOp::kMax, ScalarOp::kMin,
+                                   ScalarOp::kAdd,  ScalarOp::kI64, ScalarOp::kSelect};
+
+bool is_input(const Primitive& line) { return line.kind == Kind::kInput; }
+
+/// True for a coordinate that is one symbol.
+bool is_symbol(const Coordinate& coordinate, Term::Symbol symbol, std::size_t index) {
+  return coordinate.constant == 0 && coordinate.division == Coordinate::Division::kNone &&
+         coordinate.terms == std::vector<Term>{{symbol, static_cast<std::int32_t>(index), 1}};
+}
+
+/// True if `access` is at the reader's own index.
+bool is_own(const Access& access) {
+  for (std::size_t n = 0; n < access.coordinates.size(); ++n)
+    if (!is_symbol(access.coordinates[n], Term::Symbol::kIndex, n)) return false;
+  return !access.view && !access.fill;
+}
+
+class Finder {
+ public:
+  Finder(const Program& program, const Classes& classes) : program_(program), classes_(classes) {}
+
+  [[nodiscard]] std::optional<CutMessage> of(ValueIndex line) const {
+    if (!is_decoded(line)) return std::nullopt;
+    CutMessage out{line, std::nullopt, std::nullopt, {}};
+    std::vector<ValueIndex> readers;  // of the tail
+    for (const ValueIndex v : program_.values.indices()) {
+      if (at(v).next == line) return std::nullopt;
+      if (!classes_.body[v] && reads(v, line)) readers.push_back(v);
+    }
+    if (readers.empty()) return out;
+    if (readers.size() > 1 || !is_update(readers.front(), line, out)) return std::nullopt;
+    return out;
+  }
+
+ private:
+  [[nodiscard]] const Primitive& at(ValueIndex v) const { return program_.values[v]; }
+  [[nodiscard]] bool reads(ValueIndex reader, ValueIndex value) const {
+    return std::ranges::any_of(at(reader).accesses,
+                               [&](const Access& access) { return access.value == value; });
+  }
+  [[nodiscard]] bool is_sharded_map(ValueIndex v) const {
+    return at(v).kind == Kind::kMap && !at(v).iteration && classes_.of[v] == SampleClass::kSharded;
+  }
+
+  [[nodiscard]] bool is_code(ValueIndex v) const {
+    const Primitive& line = at(v);
+    return is_sharded_map(v) && line.dtype == DType::kU8 && line.accesses.size() == 2 &&
+           std::ranges::equal(line.steps, kCodeSteps, {}, &Step::op) &&
+           at(line.accesses.front().value).kind == Kind::kMax;
+  }
+
+  /// True for a map of a code and what that was divided by.
+  [[nodiscard]] bool is_decoded(ValueIndex v) const {
+    const Primitive& line = at(v);
+    if (!is_sharded_map(v) || line.dtype != DType::kF32) return false;
+    const auto code =
+        std::ranges::find_if(line.accesses, [&](const Access& access) { return is_code(access.value); });
+    if (code == line.accesses.end()) return false;
+    const bool is_whole = std::ranges::all_of(line.accesses, [&](const Access& access) {
+      return is_own(access) || access.coordinates.empty() || !needs_whole_of(v, access);
+    });
+    return is_whole && reads(v, at(code->value).accesses.front().value);
+  }
+  [[nodiscard]] bool needs_whole_of(ValueIndex v, const Access& access) const {
+    const auto n = static_cast<std::size_t>(&access - at(v).accesses.data());
+    return needs_whole(program_, classes_, v, n);
+  }
+
+  /// True for a line that replaces the rows of an entry that the batch names by those of `received`.
+  bool is_update(ValueIndex v, ValueIndex received, CutMessage& out) const {
+    const Primitive& line = at(v);
+    const std::vector<Step> steps = {
+        {ScalarOp::kGe, {Operand::access(0), Operand::literal(std::int64_t{0})}},
+        {ScalarOp::kSelect, {Operand::step(0), Operand::access(1), Operand::access(2)}}};
+    if (line.kind != Kind::kMap || line.iteration || line.steps != steps || line.accesses.size() != 3)
+      return false;
+    const auto& [place, row, own] = std::tie(line.accesses[0], line.accesses[1], line.accesses[2]);
+    const Primitive& entry = at(own.value);
+    if (!is_own(place) || !is_own(own) || row.value != received || row.coordinates.empty() ||
+        !is_symbol(row.coordinates[0], Term::Symbol::kAccess, 0) || !is_place(place.value))
+      return false;
+    if (!is_input(entry) || entry.source.kind != Source::Kind::kState || entry.next != v) return false;
+    out.entry = own.value;
+    out.update = v;
+    for (const ValueIndex reader : program_.values.indices()) {
+      if (reader == v || !reads(reader, own.value)) continue;
+      if (!is_old(reader, own.value)) return false;
+      out.old.push_back(reader);
+    }
+    return std::ranges::count_if(program_.values, [&](const Primitive& one) { return one.next == v; }) == 1;
+  }
+
+  /// True for a chain of inputs alone, which any stage makes.
+  [[nodiscard]] bool is_place(ValueIndex v) const {
+    return !classes_.body[v] && reads_inputs_but(v, std::nullopt);
+  }
+  /// True for a line that reads the entry at rows that inputs name.
+  [[nodiscard]] bool is_old(ValueIndex v, ValueIndex entry) const {
+    return is_sharded_map(v) && classes_.body[v] && reads_inputs_but(v, entry) && !is_read_by_tail(v);
+  }
+  [[nodiscard]] bool reads_inputs_but(ValueIndex v, std::optional<ValueIndex> entry) const {
+    return std::ranges::all_of(at(v).accesses, [&](const Access& access) {
+      const Primitive& read = at(access.value);
+      return access.value == entry || (is_input(read) && read.source.kind != Source::Kind::kState);
+    });
+  }
+  [[nodiscard]] bool is_read_by_tail(ValueIndex v) const {
+    for (const ValueIndex reader : program_.values.indices())
+      if (at(reader).next == v || (!classes_.body[reader] && reads(reader, v))) return true;
+    return false;
+  }
+
+  const Program& program_;
+  const Classes& classes_;
+};
+
+}  // namespace
+
+std::vector<CutMessage> cut_messages(const Program& program, const Classes& classes) {
+  const Finder finder(program, classes);
+  std::vector<CutMessage> out;
+  for (const ValueIndex v : program.values.indices())
+    if (auto message = finder.of(v)) out.push_back(*std::move(message));
+  return out;
+}
+
+}  // namespace dgx::program
