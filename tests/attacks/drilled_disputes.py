@@ -1,7 +1,7 @@
-"""Disputes at random places of the programs of fifteen models: drilled_disputes.py --bin FOLDER --player FILE [--models KIND] [--disputes N] [--seed S]
+"""Disputes at random places of the programs of seventeen models: drilled_disputes.py --bin FOLDER --player FILE [--models KIND] [--disputes N] [--seed S]
 
-A perceptron, ResNet-20, a decoder with dropout, one with experts, eight perceptrons with other losses, optimisers, schedules and updates, and three TorchScript models (two of
-tests/models, with a scan and with an argmin, and one with a loss of its own); play_disputes.cc says what is played. --models built-in: the first twelve;
+A perceptron, ResNet-20, a decoder with dropout, one with experts, nine perceptrons with other losses, optimisers, schedules, updates and a cut, a decoder with one, and three TorchScript models (two of
+tests/models, with a scan and with an argmin, and one with a loss of its own); play_disputes.cc says what is played. --models built-in: the first fourteen;
 scripted: the last three. Exits 77 without NumPy, and without Debian's python3-torch where
 models are scripted.
 """
@@ -39,6 +39,10 @@ BUILT_IN = {
     "workers": ("vectors", ["--model", "mlp:20-9-7", "--loss", "cross-entropy", "--optimizer", "sgd:lr=0.1,momentum=0.9", "--workers", "2", "--batch", "4"]),
     "compressed": ("vectors", ["--model", "mlp:20-9-7", "--loss", "cross-entropy", "--optimizer", "dgc:lr=0.1,density=0.05,warmup=3,clip=0.5,bits=8", "--workers", "2",
                                "--batch", "4"]),
+    "cut": ("vectors", ["--model", "mlp:20-9-7", "--loss", "cross-entropy", "--optimizer", "sgd:lr=0.1,momentum=0.9", "--cut", "1:forward=2,backward=3,first=3",
+                        "--batch", "4"]),
+    "cut-gpt": ("tokens", ["--model", "gpt:layers=2,width=8,heads=2,context=8,vocab=64", "--loss", "cross-entropy", "--optimizer", "adamw:lr=1e-2", "--workers", "2",
+                           "--cut", "1:first=0", "--batch", "4"]),
     "frozen": ("numbers", ["--model", "mlp:20-9-3", "--loss", "huber", "--optimizer", "sgd:lr=0.1,momentum=0.9", "--schedule", "inverse-sqrt:warmup=2", "--freeze",
                            "0.*", "--ema", "0.5", "--batch", "4"]),
     "absolute": ("numbers", ["--model", "mlp:20-9-3", "--loss", "l1", "--optimizer", "adagrad:lr-decay=0.1,initial=0.1", "--schedule",

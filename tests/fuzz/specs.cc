@@ -2,6 +2,7 @@
 // both forms.
 
 #include "dgx/program/specs.h"
+#include "dgx/program/cut_spec.h"
 
 #include "target.h"
 
@@ -26,6 +27,8 @@ std::vector<std::string> fuzz::seeds() {
       "rmsprop:lr=1e-2,alpha=0.99,eps=1e-8,momentum=0.9,centered",
       "adagrad:lr=1e-2,lr-decay=0.1,weight-decay=0,eps=1e-10,initial=0.1",
       "dgc:lr=0.1,momentum=0.9,density=0.001,warmup=400,clip=1,bits=8",
+      "3:forward=2,backward=8,first=469",
+      R"({"backward":8,"block":3,"first":469,"forward":2})",
       "cosine:cycles=4,warmup=5%",
       "polynomial:power=2.5,min=0",
       "inverse-sqrt:warmup=100",
@@ -85,8 +88,21 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const auto read = loss_from_json(to_json(*spec), "loss");
     fuzz::require(read.ok() && *read == *spec, "a loss spec survives JSON");
   }
+  if (const auto cut = parse_cut_spec(text); cut.ok()) {
+    const json::Value value(to_json(cut->spec));
+    json::Fields in(value, "cut");
+    const CutSpec read = read_cut(in);
+    fuzz::require(in.finish().ok() && read == cut->spec, "a cut survives JSON");
+    fuzz::require(!check_cut(cut->spec, ModelSpec(ResNetSpec{})).ok(), "a residual network has no cut");
+  }
   const auto value = json::parse_canonical(text);
   if (!value.ok()) return 0;
+  if (value->as_object() != nullptr) {
+    json::Fields in(*value, "cut");
+    const CutSpec cut = read_cut(in);
+    if (in.finish().ok())
+      fuzz::require(json::Value(to_json(cut)).dump() == text, "an accepted cut re-encodes to itself");
+  }
   if (const auto spec = optimizer_from_json(*value, "optimizer"); spec.ok()) {
     fuzz::require(to_json(*spec).dump() == text, "an accepted optimiser re-encodes to itself");
   }

@@ -90,6 +90,8 @@ BUILT_IN = {
     "clipped": ("mlp:64-16-5,activation=gelu", "images", "cross-entropy:label-smoothing=0.1,ignore=2", "adamw:lr=1e-2", ["--clip-norm", "1"], 10),
     "gpt": ("gpt:layers=2,width=16,heads=2,vocab=128,dropout=0.1", "text", "cross-entropy", "adamw:lr=1e-2", ["--clip-norm", "1"], 6),
     "switch": ("switch:layers=2,width=16,heads=2,vocab=128,experts=3,capacity=0.8,dropout=0.1", "text", "cross-entropy", "adamw:lr=1e-2", ["--clip-norm", "1"], 6),
+    "cut": ("mlp:64-12-5", "pairs", "mse", "sgd:lr=0.1", ["--cut", "1:forward=2,backward=8,first=4"], 12),
+    "cut-gpt": ("gpt:layers=2,width=16,heads=2,vocab=128,dropout=0.1", "text", "cross-entropy", "adamw:lr=1e-2", ["--cut", "1:forward=3,backward=4,first=2"], 6),
     "resnet20": ("resnet20", "pictures", "cross-entropy", "sgd:lr=0.1,momentum=0.9", [], 5),
 }
 SCRIPTED = {

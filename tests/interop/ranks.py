@@ -60,6 +60,7 @@ WORKERS = {
     "worker-switch": ("switch:layers=1,width=16,heads=2,vocab=128,experts=3,every=1", "text", "cross-entropy", "sgd:lr=0.1,momentum=0.9", ["--workers", "3"], 6),
     "worker-counting": (placement.Counting, "text", "cross-entropy", "adam:lr=1e-2", ["--input", "i64", "--workers", "6"], 6),
     "worker-sparse": ("mlp:64-12-5", "pairs", "mse", "dgc:lr=0.1,density=0.1,warmup=3,bits=8", ["--workers", "6"], 12),
+    "worker-cut": ("gpt:layers=3,width=16,heads=2,vocab=128", "text", "cross-entropy", "adamw:lr=1e-2", ["--workers", "3", "--cut", "2:first=2"], 6),
     "worker-normed": (placement.Normed, "images", "cross-entropy", "adam:lr=1e-2", ["--workers", "3"], 9),
 }
 
@@ -149,7 +150,7 @@ def measured(bench):
 def pipelines(bench):
     """Ranks that are stages of a pipeline: the state of one process, and the bytes that the plan foretells; interrupted runs go on without a pipeline, and with one."""
     cases = {**placement.BUILT_IN, **placement.SCRIPTED}
-    for name, stages, parts in (("clipped", 2, 3), ("clipped", 3, 1), ("gpt", 3, None), ("gpt", 2, 6), ("normed", 2, None), ("resnet20", 3, None), ("counting", 2, 4)):
+    for name, stages, parts in (("clipped", 2, 3), ("clipped", 3, 1), ("gpt", 3, None), ("gpt", 2, 6), ("cut", 2, 4), ("cut-gpt", 2, 3), ("cut-gpt", 3, 2), ("normed", 2, None), ("resnet20", 3, None), ("counting", 2, 4)):
         words = [f"{name}.json", "--data", f"{cases[name][1]}.h5"]
         whole = bench.run("dgx-train", *words, "-o", f"{name}.piped.whole", "--force")
         plan = f"{name}.{stages}.{parts}.pipeline.json"

@@ -28,6 +28,7 @@ import ranks  # noqa: E402
 SIDE_BY_SIDE = {
     "two-mlp": ("mlp:64-12-5", "pairs", "mse", "sgd:lr=0.1,momentum=0.9", ["--workers", "2"], 8),
     "two-gpt": ("gpt:layers=2,width=16,heads=2,vocab=128,dropout=0.1", "text", "cross-entropy", "adamw:lr=1e-2", ["--workers", "2", "--clip-norm", "1"], 6),
+    "two-cut": ("gpt:layers=2,width=16,heads=2,vocab=128,dropout=0.1", "text", "cross-entropy", "adamw:lr=1e-2", ["--workers", "2", "--cut", "1:forward=4,first=3"], 6),
     "four-gpt": ("gpt:layers=2,width=16,heads=2,vocab=128", "text", "cross-entropy", "sgd:lr=0.1", ["--workers", "4"], 8),
 }
 
@@ -36,7 +37,7 @@ def side_by_side(bench):
     """Several pipelines, each for some workers or samples: the state of one process, and the bytes that the plan foretells; a plan may end what another began."""
     ranks.write_machines(bench, "six.json", 100, ranks.SIX)
     cases = {**placement.BUILT_IN, **placement.SCRIPTED, **ranks.WORKERS, **SIDE_BY_SIDE}
-    trainings = (("two-mlp", 2, 2, 1), ("two-gpt", 2, 2, 1), ("two-gpt", 3, 2, 1), ("four-gpt", 2, 2, 2), ("four-gpt", 3, 2, None), ("worker-mlp", 2, 3, 2), ("worker-gpt", 2, 3, 1),
+    trainings = (("two-mlp", 2, 2, 1), ("two-gpt", 2, 2, 1), ("two-gpt", 3, 2, 1), ("two-cut", 2, 2, 1), ("worker-cut", 3, 1, 3), ("worker-cut", 2, 3, 1), ("four-gpt", 2, 2, 2), ("four-gpt", 3, 2, None), ("worker-mlp", 2, 3, 2), ("worker-gpt", 2, 3, 1),
                  ("worker-sparse", 2, 2, 3), ("clipped", 2, 2, 2), ("gpt", 2, 3, 2), ("convolutions", 1, 4, 1))
     for name in {training[0] for training in trainings}:
         placement.submit(bench, name, cases[name])

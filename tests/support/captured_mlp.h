@@ -16,8 +16,10 @@ class MlpCapture {
  public:
   /// `sizes`: inputs, hidden …, outputs. `input_shape`: the batch's, batch first; a view flattens it if it is
   /// not [batch, inputs].
-  MlpCapture(std::vector<std::int64_t> sizes, Shape input_shape, program::Activation activation)
-      : sizes_(std::move(sizes)), activation_(activation), batch_(input_shape[0]) {
+  /// `cut_block`: as in a CaptureRequest.
+  MlpCapture(std::vector<std::int64_t> sizes, Shape input_shape, program::Activation activation,
+             std::int64_t cut_block = 0)
+      : sizes_(std::move(sizes)), activation_(activation), cut_block_(cut_block), batch_(input_shape[0]) {
     graph_.inputs = {{"x", tensor(std::move(input_shape))}};
   }
 
@@ -107,8 +109,16 @@ class MlpCapture {
                shape);
       sums_.push_back(x);
       if (layer + 1 < layers()) x = activated(x, shape);
+      activated_.push_back(x);
+      if (static_cast<std::int64_t>(layer) + 1 != cut_block_) continue;
+      x = copied(x, shape);
+      graph_.cut = lowering::AtenCut{activated_.back(), x, 0, 0};
     }
     graph_.output = x;
+  }
+
+  Id copied(Id x, const Shape& shape) {
+    return call("clone", "", {{"self", of(x)}, {"memory_format", std::monostate{}}}, shape);
   }
 
   Id activated(Id x, const Shape& shape) {
@@ -126,7 +136,7 @@ class MlpCapture {
 
   /// The gradient before the activation whose output is `layer`'s input.
   Id activation_gradient(Id gradient, std::size_t layer, const Shape& shape) {
-    const Argument output = of(inputs_[layer]), input = of(sums_[layer - 1]);
+    const Argument output = of(activated_[layer - 1]), input = of(sums_[layer - 1]);
     switch (activation_) {
       case program::Activation::kRelu:
         return call("threshold_backward", "",
@@ -171,25 +181,30 @@ class MlpCapture {
       graph_.gradients[2 * layer] =
           call("view", "", {{"self", of(sum)}, {"size", std::vector<std::int64_t>{outputs}}}, {outputs});
       graph_.gradients[2 * layer + 1] = transposed(turned);
+      if (graph_.cut && static_cast<std::int64_t>(layer) == cut_block_) {
+        graph_.cut->gradient = below;
+        graph_.cut->returned = below = copied(below, {batch_, inputs});
+      }
       if (layer > 0) gradient = activation_gradient(below, layer, {batch_, inputs});
     }
   }
 
   std::vector<std::int64_t> sizes_;
   program::Activation activation_;
+  std::int64_t cut_block_;
   std::int64_t batch_;
   lowering::CapturedGraph graph_;
   std::string place_;
   std::int64_t counter_ = 0;
-  std::vector<Id> weights_, biases_, transposed_, inputs_, sums_;
+  std::vector<Id> weights_, biases_, transposed_, inputs_, sums_, activated_;
 };
 
 /// A training pass on inputs [batch, sizes[0]].
 [[nodiscard]] inline lowering::CapturedGraph captured_mlp(
     std::vector<std::int64_t> sizes, std::int64_t batch,
-    program::Activation activation = program::Activation::kRelu) {
+    program::Activation activation = program::Activation::kRelu, std::int64_t cut_block = 0) {
   Shape input{batch, sizes[0]};
-  return MlpCapture(std::move(sizes), std::move(input), activation).training();
+  return MlpCapture(std::move(sizes), std::move(input), activation, cut_block).training();
 }
 
 /// Only the forward pass.

@@ -172,9 +172,11 @@ std::optional<Message> Liar::at_element(const Game& game, const ChooseElement& s
   if (line.kind == kernels::Kind::kInput && !dice_.one_in(10)) {
     InputClaim claim{index, std::nullopt};
     if (line.source.kind == kernels::Source::Kind::kBatch) {
-      const std::string& field = line.source.name;
+      // The samples' numbers are no field, and the claim about them shows none: a forged one may.
+      const bool is_field = find_entry(scene_.dataset, line.source.name) != nullptr;
+      const std::string field = is_field ? line.source.name : scene_.dataset.front().name;
       auto data = story_.data(field, dice_.below(find_entry(scene_.dataset, field)->tensor.count()));
-      if (data.ok()) claim.data = *std::move(data);
+      if (data.ok() && (is_field || dice_.one_in(2))) claim.data = *std::move(data);
     }
     return claim;
   }

@@ -122,10 +122,15 @@ Tensor TinyParty::input(const kernels::Primitive& line, std::int64_t step) {
       return out;
     }
     case Source::Kind::kBatch: {
-      const Tensor& field = find_entry(scene_.dataset, line.source.name)->tensor;
+      const auto order = kernels::DataOrder::create(task.seed, task.dataset.samples, task.batch);
+      const Entry* const entry = find_entry(scene_.dataset, line.source.name);
+      if (entry == nullptr) {  // the samples' numbers
+        std::ranges::copy(order->batch_indices(step), out.as<std::int64_t>().begin());
+        return out;
+      }
+      const Tensor& field = entry->tensor;
       const std::size_t row = field.bytes().size() / static_cast<std::size_t>(task.dataset.samples);
       std::size_t at = 0;
-      const auto order = kernels::DataOrder::create(task.seed, task.dataset.samples, task.batch);
       for (const std::int64_t sample : order->batch_indices(step)) {
         const ByteView from = field.bytes().subspan(static_cast<std::size_t>(sample) * row, row);
         std::copy(from.begin(), from.end(), out.bytes().begin() + static_cast<std::ptrdiff_t>(at));

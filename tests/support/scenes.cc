@@ -11,6 +11,7 @@
 #include "dgx/kernels/scalar.h"
 #include "dgx/merkle/digests.h"
 #include "dgx/program/check.h"
+#include "dgx/program/cut_spec.h"
 #include "dgx/program/line.h"
 #include "statements.h"
 
@@ -110,6 +111,7 @@ std::map<std::string, manifest::DatasetField, std::less<>> fields_of(const progr
   for (const kernels::Primitive& line : program.values) {
     if (line.kind != kernels::Kind::kInput || line.source.kind != kernels::Source::Kind::kBatch) continue;
     batch = line.shape[0];
+    if (line.source.name == program::kSampleNumbers) continue;  // no field
     out[line.source.name] = {line.dtype, Shape(line.shape.begin() + 1, line.shape.end())};
   }
   return out;

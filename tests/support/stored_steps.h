@@ -11,6 +11,7 @@
 #include "dgx/exec/parts_executor.h"
 #include "dgx/program/check.h"
 #include "dgx/program/classes.h"
+#include "dgx/program/cut_spec.h"
 #include "in_parts.h"
 
 namespace dgx::test {
@@ -43,7 +44,9 @@ struct Stored {
     const auto invented = invented_inputs(more, 7);
     for (const kernels::ValueIndex v : program->values.indices()) {
       const kernels::Source& source = program->values[v].source;
-      if (program->values[v].kind == kernels::Kind::kInput && source.kind == kernels::Source::Kind::kBatch)
+      const bool is_field =
+          source.kind == kernels::Source::Kind::kBatch && source.name != program::kSampleNumbers;
+      if (program->values[v].kind == kernels::Kind::kInput && is_field)
         fields.emplace(source.name, invented[v]);
     }
     for (const kernels::ValueIndex v : program::state_inputs(*program)) {

@@ -13,7 +13,8 @@
 namespace dgx::test {
 namespace {
 
-constexpr std::int64_t kSteps = 6, kEvery = 3, kBatch = 2, kSamples = 11, kInputs = 2, kOutputs = 2;
+constexpr std::int64_t kSteps = 6, kEvery = 3, kBatch = 2, kSamples = 11, kInputs = 2, kOutputs = 2,
+                       kHidden = 3;
 
 struct Choice {
   const char* name;
@@ -26,6 +27,7 @@ struct Choice {
   std::vector<const char*> groups = {};
   std::vector<std::string> frozen = {};
   std::int64_t workers = 1;
+  const char* cut = nullptr;
 };
 
 // Every loss, optimiser and schedule is there, and every part of an update alone and beside others.
@@ -76,6 +78,8 @@ const std::vector<Choice>& choices() {
        {},
        2},
       {"classes", "cross-entropy:label-smoothing=0.1,ignore=0", "sgd:lr=0.1"},
+      {"cut", "mse", "sgd:lr=0.1", "constant", 1, {}, {}, {}, {}, 1, "1:forward=2,backward=3,first=2"},
+      {"cut at once", "mse", "adamw:lr=1e-2", "constant", 2, 0.9, 0.1, {}, {}, 2, "1:forward=8,first=0"},
   };
   return kChoices;
 }
@@ -99,6 +103,8 @@ lowering::TrainingRecipe recipe_of(const Choice& choice) {
   out.update.workers = choice.workers;
   for (const char* group : choice.groups)
     out.update.groups.push_back(must(program::parse_group(group), choice.name));
+  out.samples = kSamples;
+  if (choice.cut != nullptr) out.cut = must(program::parse_cut_spec(choice.cut), choice.name).spec;
   out.schedule = must(program::fix_schedule(must(program::parse_schedule_text(choice.schedule), choice.name),
                                             out.optimizer.learning_rate, kSteps / choice.accumulate),
                       choice.name);
@@ -134,6 +140,7 @@ Scene scene_of(const Choice& choice, const lowering::CapturedGraph& graph) {
   task.optimizer = recipe.optimizer;
   task.schedule = recipe.schedule;
   task.update = recipe.update;
+  task.cut = recipe.cut;
   task.clip_norm = recipe.clip_norm;
   task.batch = kBatch;
   task.steps = kSteps;
@@ -194,8 +201,12 @@ lowering::CapturedGraph loss_inside() {
 
 std::vector<Scene> trained_scenes() {
   std::vector<Scene> out;
-  for (const Choice& choice : choices())
-    out.push_back(scene_of(choice, captured_mlp({kInputs, kOutputs}, kBatch)));
+  for (const Choice& choice : choices()) {
+    const auto graph = choice.cut == nullptr ? captured_mlp({kInputs, kOutputs}, kBatch)
+                                             : captured_mlp({kInputs, kHidden, kOutputs}, kBatch,
+                                                            program::Activation::kRelu, 1);
+    out.push_back(scene_of(choice, graph));
+  }
   out.push_back(
       scene_of({"masked, loss inside", "output", "adamw:lr=1e-2", "constant", 2, 0.9}, loss_inside()));
   return out;

@@ -108,6 +108,8 @@ class Step:
         if has_slices(line["s"], self.slices) and has_slices(line.get("i", line["s"]), self.slices) and any(self.stays(line, a, "i") for a in cut):
             return "S"
         fold = line["k"] == "dot" or line["k"] == "chain" and line["t"] in ("f32", "i64")
+        if all(self.is_input(access.value) for access in cut):
+            return "W"
         return "C" if fold and has_slices(line["f"], self.slices) and all(self.stays(line, a, "k") for a in cut) else "W"
 
     def needed_by(self, lines, with_them):

@@ -54,14 +54,27 @@ def claim_c(game, say):
     game.at["element"] = flat
     source, _, name = line["src"].partition(" ")
     need(source != "state", "a state entry has no formula")
-    need(("data" in say) == (source == "batch"), "data of a batch, and of nothing else")
-    if source == "batch":
+    has_data = source == "batch" and not is_sample_number(game.task, line)
+    need(("data" in say) == has_data, "data of a field's batch, and of nothing else")
+    if has_data:
         right = batch_number(game, say["data"], name, flat)
+    elif source == "batch":
+        need(line["s"] == [game.task["batch"]] and line["t"] == "i64", "not the numbers of a batch's samples")
+        right = np.int64(sample_of(game.task, game.at["step"], flat))
     else:
         right = computed_input(game.task, line, source, name, game.at["step"], flat)
     claimed = game.numbers[say["index"]]
     shown = [element.stored_bits(number, line["t"]) for number in (claimed, right)]
     return shown[0] != shown[1], {"claimed": shown[0], "operands": [], "operation": "input", "result": shown[1]}
+
+
+def is_sample_number(task, line):
+    """The input `batch i`, unless a field of the dataset has that name."""
+    return line.get("src") == "batch i" and "i" not in task["dataset"].get("fields", {})
+
+
+def sample_of(task, step, row):
+    return inputs.samples_at(int(task["seed"]), task["dataset"]["samples"], [step * task["batch"] + row])[0]
 
 
 def computed_input(task, line, source, name, step, flat):
@@ -82,8 +95,7 @@ def batch_number(game, data, name, flat):
     size = int(np.prod(game.line["s"][1:], dtype=object))
     need(leaf.shape[1:] == game.line["s"][1:] and leaf.kind == game.line["t"], "a dataset of another shape")
     row, column = divmod(flat, size)
-    position = game.at["step"] * game.task["batch"] + row
-    sample = inputs.samples_at(int(game.task["seed"]), game.task["dataset"]["samples"], [position])[0]
+    sample = sample_of(game.task, game.at["step"], row)
     need(leaf.has(sample * size + column), "not the leaf of that sample")
     return leaf.number(sample * size + column)
 

@@ -205,7 +205,8 @@ def input_value(line, task, state, data, step):
     if source == "state":
         return state[name]
     if source == "batch":
-        return data[name][inputs.batch_indices(int(task["seed"]), len(data[name]), task["batch"], step)]
+        rows = inputs.batch_indices(int(task["seed"]), len(data["x"]), task["batch"], step)
+        return np.array(rows, "<i8") if name == "i" and name not in data else data[name][rows]
     if source == "schedule":
         return np.array([inputs.scalar(task, each, step) for each in line["of"]], "<f4").reshape(line["s"])
     if source == "constant":

@@ -1,5 +1,7 @@
 #include "dgx/program/specs.h"
 
+#include "dgx/program/cut_spec.h"
+
 #include <catch2/catch.hpp>
 #include <cmath>
 
@@ -368,4 +370,55 @@ TEST_CASE("a schedule that does not fit its task is refused") {
   CHECK(!fits("plateau:every=2,patience=1,min=0.1", 10));
   CHECK(fits("plateau:every=1048576", std::int64_t{1} << 40));
   CHECK(!fits("plateau:every=1048576,patience=1048576", std::int64_t{1} << 40));
+}
+
+TEST_CASE("a cut is read as it is typed, and what is none is refused") {
+  const auto cut = parse_cut_spec("3:first=469,backward=4,forward=3");
+  REQUIRE(cut.ok());
+  CHECK(cut->spec == CutSpec{3, 3, 4, 469});
+  CHECK(cut->has_first);
+  CHECK(parse_cut_spec("1")->spec == CutSpec{1, 2, 8, 0});
+  CHECK_FALSE(parse_cut_spec("1")->has_first);
+  for (const char* text : {"",
+                           ":",
+                           "0",
+                           "1025",
+                           "-1",
+                           "1.5",
+                           " 1",
+                           "1 ",
+                           "1:",
+                           "x",
+                           "1:forward",
+                           "1:forward=",
+                           "1:forward=1",
+                           "1:forward=9",
+                           "1:forward=2.5",
+                           "1:backward=0",
+                           "1:first=-1",
+                           "1:first=1099511627777",
+                           "1:forward=2,forward=2",
+                           "1:forward=2, backward=3",
+                           "1:forward=2,",
+                           "1:bits=2",
+                           "99999999999999999999"}) {
+    CAPTURE(text);
+    const auto refused = parse_cut_spec(text);
+    REQUIRE_FALSE(refused.ok());
+    CHECK(refused.error().code == ErrorCode::kUsage);
+  }
+}
+
+TEST_CASE("a cut has blocks of its model on both sides") {
+  const auto fits = [](std::int64_t block, const char* model) {
+    return check_cut({block, 2, 8, 0}, *parse_model_spec(model)).ok();
+  };
+  CHECK(fits(1, "mlp:4-5-3"));
+  CHECK_FALSE(fits(2, "mlp:4-5-3"));
+  CHECK_FALSE(fits(1, "mlp:4-3"));
+  CHECK(fits(5, "gpt:layers=6"));
+  CHECK_FALSE(fits(6, "gpt:layers=6"));
+  CHECK(fits(1, "switch:layers=2"));
+  CHECK_FALSE(fits(2, "switch:layers=2"));
+  CHECK_FALSE(fits(1, "resnet20"));
 }

@@ -193,6 +193,40 @@ TEST_CASE("A task is about its program's batch, work and state") {
   CHECK_THAT(refused(), Catch::Contains("estimate"));
 }
 
+TEST_CASE("A program reads the numbers of a batch's samples as i64, if the dataset has no such field") {
+  Task body = task();
+  const auto refusal_of = [&](const std::string& numbers) {
+    const auto program =
+        *program::parse_program(R"({"k":"input","next":0,"s":[],"src":"state loss","t":"f32","v":0})"
+                                "\n"
+                                R"({"k":"input","next":2,"s":[],"src":"state step","t":"i64","v":1})"
+                                "\n"
+                                R"({"do":["add x0 1"],"k":"map","s":[],"t":"i64","v":2,"x":["1[]"]})"
+                                "\n" +
+                                numbers + "\n");
+    const program::Cost cost = program::cost_of(program);
+    body.caps.bytes = cost.state_bytes;
+    body.caps.constant_bytes = cost.constant_bytes;
+    body.estimate.step_operations = cost.total_operations;
+    body.estimate = *estimate(estimate_input(body, body.steps), body.policy);
+    const Status status = check_admission(body, program);
+    return status.ok() ? std::string() : status.error().message;
+  };
+  const std::string numbers = R"({"k":"input","s":[128],"src":"batch i","t":"i64","v":3})";
+  CHECK(refusal_of(numbers).empty());
+  CHECK_THAT(refusal_of(R"({"k":"input","s":[128],"src":"batch i","t":"u8","v":3})"),
+             Catch::Contains("batch i"));
+  CHECK_THAT(refusal_of(R"({"k":"input","s":[64],"src":"batch i","t":"i64","v":3})"),
+             Catch::Contains("batch i"));
+  CHECK_THAT(refusal_of(R"({"k":"input","s":[128,1],"src":"batch i","t":"i64","v":3})"),
+             Catch::Contains("batch i"));
+  CHECK_THAT(refusal_of(R"({"k":"input","s":[128],"src":"batch j","t":"i64","v":3})"),
+             Catch::Contains("has no field j"));
+  body.dataset.fields["i"] = {DType::kF32, {2}};
+  CHECK_THAT(refusal_of(numbers), Catch::Contains("batch i"));
+  CHECK(refusal_of(R"({"k":"input","s":[128,2],"src":"batch i","t":"f32","v":3})").empty());
+}
+
 TEST_CASE("In a market the longest segment has at most segment_operations of work") {
   Task body = task();  // segments of 10 steps of 1,000 operations
   body.policy.segment_operations = 10'000;
