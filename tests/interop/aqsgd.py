@@ -35,7 +35,7 @@ F32 = np.float32
 # By name: the data, the model, and the cut: block, bits forward and backward, first steps.
 CASES = {
     "mlp": ("vectors", "mlp:20-33-9-5", "sgd:lr=0.1,momentum=0.9", (2, 2, 8, 4), []),
-    "gelu": ("vectors", "mlp:20-7-5,activation=gelu", "adam:lr=1e-2", (1, 5, 2, 0), ["--clip-norm", "1", "--ema", "0.5"]),
+    "tanh": ("vectors", "mlp:20-7-5,activation=tanh", "adam:lr=1e-2", (1, 5, 2, 0), ["--clip-norm", "1", "--ema", "0.5"]),
     "gpt": ("tokens", "gpt:layers=3,width=16,heads=2,vocab=64,dropout=0.1", "adamw:lr=1e-2", (2, 3, 4, 1), ["--workers", "3"]),
     "switch": ("tokens", "switch:layers=2,width=8,heads=2,vocab=64,experts=2,every=1", "dgc:lr=0.1,density=0.1", (1, 8, 8, 2), ["--workers", "2"]),
 }
