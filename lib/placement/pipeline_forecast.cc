@@ -61,7 +61,8 @@ class Sum {
  private:
   void add_move(const program::Move& move) {
     const Primitive& line = program_.values[move.value];
-    Move out{move.from, move.to, bytes_of(move.value), Move::When::kTail};
+    const bool is_zero = program::zero_from(program_, move.value).has_value();  // but in the first steps
+    Move out{move.from, move.to, is_zero ? 0 : bytes_of(move.value), Move::When::kTail};
     const SampleClass of = classes_.of[move.value];
     if (line.kind == Kind::kInput) {
       out.when = Move::When::kAtOnce;

@@ -1,7 +1,10 @@
 #include "cut_messages.h"
 
+#include "dgx/program/stages.h"
+
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <tuple>
 
 namespace dgx::program {
@@ -139,6 +142,24 @@ class Finder {
 };
 
 }  // namespace
+
+std::optional<std::int64_t> zero_from(const Program& program, ValueIndex line) {
+  const Primitive& value = program.values[line];
+  if (value.kind != Kind::kMap || value.dtype != DType::kF32 || value.steps.size() != 2) return std::nullopt;
+  const Step& early = value.steps[0];
+  const Operand &step = early.operands[0], &first = early.operands[1];
+  if (early.op != ScalarOp::kLt || step.kind != Operand::Kind::kAccess ||
+      first.kind != Operand::Kind::kInteger)
+    return std::nullopt;
+  const Primitive& read = program.values[value.accesses[static_cast<std::size_t>(step.index)].value];
+  if (!is_input(read) || read.source.kind != Source::Kind::kState || read.source.name != "step")
+    return std::nullopt;
+  const auto& [condition, number, zero] = value.steps[1].operands;
+  const bool is_zero = zero.kind == Operand::Kind::kFloat && zero.real == 0 && !std::signbit(zero.real);
+  if (value.steps[1].op != ScalarOp::kSelect || condition != Operand::step(0) || !is_zero)
+    return std::nullopt;
+  return first.integer;
+}
 
 std::vector<CutMessage> cut_messages(const Program& program, const Classes& classes) {
   const Finder finder(program, classes);

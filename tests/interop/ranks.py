@@ -60,7 +60,7 @@ WORKERS = {
     "worker-switch": ("switch:layers=1,width=16,heads=2,vocab=128,experts=3,every=1", "text", "cross-entropy", "sgd:lr=0.1,momentum=0.9", ["--workers", "3"], 6),
     "worker-counting": (placement.Counting, "text", "cross-entropy", "adam:lr=1e-2", ["--input", "i64", "--workers", "6"], 6),
     "worker-sparse": ("mlp:64-12-5", "pairs", "mse", "dgc:lr=0.1,density=0.1,warmup=3,bits=8", ["--workers", "6"], 12),
-    "worker-cut": ("gpt:layers=3,width=16,heads=2,vocab=128", "text", "cross-entropy", "adamw:lr=1e-2", ["--workers", "3", "--cut", "2:first=2"], 6),
+    "worker-cut": ("gpt:layers=3,width=16,heads=2,vocab=128", "text", "cross-entropy", "adamw:lr=1e-2", ["--workers", "3", "--cut", "2:first=0"], 6),
     "worker-normed": (placement.Normed, "images", "cross-entropy", "adam:lr=1e-2", ["--workers", "3"], 9),
 }
 

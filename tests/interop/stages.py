@@ -28,7 +28,7 @@ import ranks  # noqa: E402
 SIDE_BY_SIDE = {
     "two-mlp": ("mlp:64-12-5", "pairs", "mse", "sgd:lr=0.1,momentum=0.9", ["--workers", "2"], 8),
     "two-gpt": ("gpt:layers=2,width=16,heads=2,vocab=128,dropout=0.1", "text", "cross-entropy", "adamw:lr=1e-2", ["--workers", "2", "--clip-norm", "1"], 6),
-    "two-cut": ("gpt:layers=2,width=16,heads=2,vocab=128,dropout=0.1", "text", "cross-entropy", "adamw:lr=1e-2", ["--workers", "2", "--cut", "1:forward=4,first=3"], 6),
+    "two-cut": ("gpt:layers=2,width=16,heads=2,vocab=128,dropout=0.1", "text", "cross-entropy", "adamw:lr=1e-2", ["--workers", "2", "--cut", "1:forward=4,first=0"], 6),
     "four-gpt": ("gpt:layers=2,width=16,heads=2,vocab=128", "text", "cross-entropy", "sgd:lr=0.1", ["--workers", "4"], 8),
 }
 

@@ -127,6 +127,10 @@ void PartsExecutor::ByStages::begin_receives() {
   expected_.clear();
   for (const program::Move& move : stages_.moves) {
     if (move.to != stage()) continue;
+    if (is_zero(move.value)) {
+      std::ranges::fill(home(move.value), std::uint8_t{0});
+      continue;
+    }
     const auto receive = [&](std::int64_t part, Range range) {
       expected_[{move.value, part}] = ranks_.receive(rank_of(pipeline(), move.from), to_number(move.value),
                                                      part_of(home(move.value), range));
@@ -153,7 +157,13 @@ void PartsExecutor::ByStages::await(ValueIndex v, std::int64_t part) {
   expected_.erase(found);
 }
 
+bool PartsExecutor::ByStages::is_zero(ValueIndex v) const {
+  const auto from = program::zero_from(*program, v);
+  return from && tail->position >= *from;
+}
+
 void PartsExecutor::ByStages::send(ValueIndex v, Range bytes) {
+  if (is_zero(v)) return;
   for (const program::Move& move : stages_.moves) {
     if (move.value == v && move.from == stage())
       sent_.push_back(ranks_.send(rank_of(pipeline(), move.to), to_number(v), part_of(home(v), bytes)));

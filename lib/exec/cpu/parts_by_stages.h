@@ -85,6 +85,8 @@ struct PartsExecutor::ByStages final : PartsExecutor::Impl {
   }
   [[nodiscard]] bool is_entry(kernels::ValueIndex v) const;
   [[nodiscard]] bool is_sharded(kernels::ValueIndex v) const;
+  /// True for a value that is +0 in this step, so that it is not sent.
+  [[nodiscard]] bool is_zero(kernels::ValueIndex v) const;
   /// True if the whole value is here in the end, and not its pipeline's slices alone.
   [[nodiscard]] bool lies_whole(kernels::ValueIndex v) const;
   [[nodiscard]] std::int64_t bytes_of_home(kernels::ValueIndex v) const;

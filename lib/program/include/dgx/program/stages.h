@@ -91,6 +91,10 @@ struct Stages {
 [[nodiscard]] std::vector<kernels::ValueIndex> reads_of(const Program& program, const Classes& classes,
                                                         kernels::ValueIndex line, bool has_head);
 
+/// The step from which on a line is +0 everywhere, if its text is a select of `step` below a number and 0:
+/// whoever waits for it then knows it. nullopt: it is not known to be.
+[[nodiscard]] std::optional<std::int64_t> zero_from(const Program& program, kernels::ValueIndex line);
+
 /// Gives every line its stage. kUsage, naming the line: a cut is no forward line, or not above the one
 /// before; several parts or pipelines, and the body gathers what depends on the state; or more stages than
 /// kMaxStages, or parts of all pipelines than slices, or of one than kMaxPipelineParts. Cost: stages times
