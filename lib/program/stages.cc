@@ -107,8 +107,7 @@ std::vector<ValueIndex> bound_reads_of(const Program& program, const Classes& cl
     }
   }
   std::ranges::sort(out);
-  const auto rest = std::ranges::unique(out);
-  out.erase(rest.begin(), rest.end());
+  out.erase(std::unique(out.begin(), out.end()), out.end());
   return out;
 }
 
