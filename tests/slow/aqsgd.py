@@ -9,11 +9,11 @@ import argparse
 import json
 import pathlib
 import statistics
-import subprocess
 import sys
 
 import h5py
 import numpy as np
+from fashion import Folder
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "interop"))
 from spec import inputs  # noqa: E402
@@ -23,32 +23,21 @@ KINDS = {"whole": [], "cut": ["--cut", f"2:forward={BITS},backward=8"]}
 
 
 def decoded(d):
-    """What `BITS` bits leave of rows."""
+    """Rows as `BITS` bits give them."""
     half = np.float32(2 ** (BITS - 1))
     a = np.abs(d).max(axis=1, keepdims=True)
     level = np.clip(np.rint(d / np.where(a == 0, 1, a) * half), -half, half - 1)
     return np.where(a == 0, 0, level * (a / half))
 
 
-class Trainings:
+class Trainings(Folder):
     def __init__(self, options):
-        self.bin, self.folder, self.epochs = pathlib.Path(options.bin).resolve(), pathlib.Path(options.folder), options.epochs
-        self.folder.mkdir(parents=True, exist_ok=True)
-
-    def run(self, program, *words):
-        done = subprocess.run([self.bin / program, *map(str, words)], cwd=self.folder, stdout=subprocess.PIPE, text=True)
-        if done.returncode != 0:
-            sys.exit(f"{program} {' '.join(map(str, words))}: exit {done.returncode}")
-        return done.stdout
+        super().__init__(options.bin, options.folder)
+        self.epochs = options.epochs
 
     def prepare(self):
-        if not (self.folder / "key.pem").exists():
-            self.run("dgx-key", "new", "key")
-        listed = subprocess.run(["dpkg", "-L", "dataset-fashion-mnist"], capture_output=True, text=True).stdout.split()
-        path = {kind: next(p for p in listed if kind in p) for kind in ("train-images", "train-labels", "t10k-images", "t10k-labels")}
-        for name, kind in (("test.h5", "t10k"), ("train.h5", "train")):
-            if not (self.folder / name).exists():
-                self.run("dgx-pack", "idx", "--images", path[f"{kind}-images"], "--labels", path[f"{kind}-labels"], "--scale", 1 / 255, "-o", name)
+        self.make_key()
+        self.pack_fashion("train.h5", "test.h5")
         with h5py.File(self.folder / "train.h5") as file:
             self.images = file["x"][()].reshape(SAMPLES, -1)
 

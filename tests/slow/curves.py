@@ -23,6 +23,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from fashion import Folder
+
 TESTS = pathlib.Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(TESTS / "interop"), str(TESTS / "support")]
 from spec import inputs  # noqa: E402
@@ -185,26 +187,14 @@ SUBJECTS = [
 ]
 
 
-class Bench:
+class Bench(Folder):
     def __init__(self, bin_folder, folder, threads):
+        super().__init__(bin_folder, folder)
         self.threads = threads
-        self.bin, self.folder = pathlib.Path(bin_folder).resolve(), pathlib.Path(folder).resolve()
-        self.folder.mkdir(parents=True, exist_ok=True)
-
-    def run(self, program, *words):
-        done = subprocess.run([self.bin / program, *map(str, words)], cwd=self.folder, stdout=subprocess.PIPE, text=True)
-        if done.returncode != 0:
-            sys.exit(f"{program} {' '.join(map(str, words))}: exit {done.returncode}")
-        return done.stdout
 
     def prepare(self):
-        if not (self.folder / "key.pem").exists():
-            self.run("dgx-key", "new", "key")
-        if not (self.folder / "fashion.h5").exists():
-            listed = subprocess.run(["dpkg", "-L", "dataset-fashion-mnist"], capture_output=True, text=True).stdout.split()
-            path = {kind: next(p for p in listed if kind in p) for kind in ("train-images", "train-labels", "t10k-images", "t10k-labels")}
-            for name, kind in (("fashion-test.h5", "t10k"), ("fashion.h5", "train")):
-                self.run("dgx-pack", "idx", "--images", path[f"{kind}-images"], "--labels", path[f"{kind}-labels"], "--scale", 1 / 255, "-o", name)
+        self.make_key()
+        self.pack_fashion("fashion.h5", "fashion-test.h5")
         if not (self.folder / "text.h5").exists():
             (self.folder / "text").write_text(subprocess.run(["bible", "-f", "-l80", "gen1:1-rev22:21"], capture_output=True, text=True).stdout)
             self.run("dgx-pack", "text", "text", "--context", 128, "-o", "text.h5")

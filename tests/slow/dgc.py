@@ -6,34 +6,23 @@ Exits 1 unless the mean accuracy over the seeds on the test set is within 0.3 po
 
 import argparse
 import json
-import pathlib
 import statistics
-import subprocess
 import sys
+
+from fashion import Folder
 
 EPOCHS, SEEDS, BATCH, SAMPLES = 12, 3, 128, 60000
 OPTIMIZERS = {"dense": "sgd:lr=0.05,momentum=0.9", "dgc": "dgc:lr=0.05,momentum=0.9,density=0.001,warmup={epoch}"}
 
 
-class Trainings:
+class Trainings(Folder):
     def __init__(self, options):
-        self.bin, self.folder, self.epochs = pathlib.Path(options.bin).resolve(), pathlib.Path(options.folder), options.epochs
-        self.folder.mkdir(parents=True, exist_ok=True)
-
-    def run(self, program, *words):
-        done = subprocess.run([self.bin / program, *map(str, words)], cwd=self.folder, stdout=subprocess.PIPE, text=True)
-        if done.returncode != 0:
-            sys.exit(f"{program} {' '.join(map(str, words))}: exit {done.returncode}")
-        return done.stdout
+        super().__init__(options.bin, options.folder)
+        self.epochs = options.epochs
 
     def prepare(self):
-        if not (self.folder / "key.pem").exists():
-            self.run("dgx-key", "new", "key")
-        listed = subprocess.run(["dpkg", "-L", "dataset-fashion-mnist"], capture_output=True, text=True).stdout.split()
-        path = {kind: next(p for p in listed if kind in p) for kind in ("train-images", "train-labels", "t10k-images", "t10k-labels")}
-        for name, kind in (("test.h5", "t10k"), ("train.h5", "train")):
-            if not (self.folder / name).exists():
-                self.run("dgx-pack", "idx", "--images", path[f"{kind}-images"], "--labels", path[f"{kind}-labels"], "--scale", 1 / 255, "-o", name)
+        self.make_key()
+        self.pack_fashion("train.h5", "test.h5")
 
     def accuracy(self, kind, seed):
         """In percent, of the test set."""
