@@ -141,14 +141,14 @@ def rehearsals(bench):
     for name, words in (("slept.ranks", ["--ranks", "4"]), ("slept.2x2", ["--stages", "2", "--pipelines", "2", "--parts", "2"]), ("slept.4x1", ["--stages", "4", "--parts", "4"])):
         told = plan("four-gpt", "slow.json", f"{name}.json", *words)
         before = sorted(os.listdir(bench.folder))
-        # What runs beside them on a shared machine adds to a measurement and never takes from it: the first of up to five that is within the bound counts.
+        # Other processes of a shared machine add to a measurement and never take from it: the first of up to five that is within the bound counts.
         for _ in range(5):
             found = rehearse(bench, 4, "four-gpt", "text.h5", f"{name}.json", "slow.json")
             if found["ratio"] < 2:
                 break
         bench.check(sorted(os.listdir(bench.folder)) == before, f"a rehearsal leaves {set(os.listdir(bench.folder)) - set(before)}")
         bench.check(found["predicted"] == told["step_seconds"] and found["steps"] >= 3 and len(found["ranks"]) == 4, f"{name}: {found}, planned {told}")
-        # What a machine's kernels are good at differs from line to line, and other programs run here, too.
+        # A machine's speed differs from line to line, and other programs run here, too.
         bench.check(0.7 < found["ratio"] < 2 and abs(found["measured"] / found["predicted"] - found["ratio"]) < 0.01, f"{name}: {found}")
         slept, computes = (sum(row[key] for row in found["ranks"]) for key in ("sleeps", "computes"))
         bench.check(abs(slept / computes - 1) < 0.02, f"{name}: ranks sleep {slept} s, {computes} s are foretold")

@@ -131,7 +131,7 @@ class Pipeline:
 
     def cheapest(self, v):
         has = lambda stage, read: self.of[read] == stage or v in self.step.body and self.entry[read] and read in self.at[stage]
-        # What was received where it is read already is there.
+        # Parts of a received line are there already if another line reads it there.
         reads = lambda s: [read for read in self.bound(v, self.at[s]) if self.of[read] >= 0]
         stages = range(len(self.at))
         fit = [s for s in stages if all(has(s, read) for read in reads(s) if self.entry[read])] or stages

@@ -55,7 +55,7 @@ def cases():
     yield "rounding", 7, 1.1, drawn(10, 1, 70, 7, 9)
 
 
-# Where the binary64 product is not the decimal one, and at the ends.
+# Capacities whose product in binary64 is not the decimal one, and those at the ends of their range.
 SLOTS = [(70, 1.1, 77), (256, 1.25, 4), (256, 1.25, 3), (10, 0.7, 7), (1, 1e-300, 1024), (5, 1024.0, 1), (1 << 20, 0.999999, 1024), (100, 1.0, 33)]
 
 
