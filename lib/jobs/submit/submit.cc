@@ -283,6 +283,14 @@ void copy_terms(const SubmitOptions& options, const Parsed& parsed, manifest::Ta
   task.ledger = parsed.ledger;
 }
 
+/// kUsage if a task of so many steps, or a segment of it, is too short.
+Status check_steps(const SubmitOptions& options, std::int64_t steps) {
+  if (steps < 2) return usage_error("a task has at least 2 steps, this one has " + std::to_string(steps));
+  if (options.checkpoint_every && *options.checkpoint_every < 2)
+    return usage_error("--checkpoint-every must be at least 2");
+  return {};
+}
+
 Result<Draft> draft(const SubmitOptions& options, const JobContext& context) {
   DGX_TRY(Parsed parsed, parse(options));
   DGX_CHECK(check_numbers(options));
@@ -292,9 +300,7 @@ Result<Draft> draft(const SubmitOptions& options, const JobContext& context) {
   const std::int64_t samples = data.samples();
   const std::uint64_t seed = options.seed.value_or(0);
   DGX_TRY(const std::int64_t steps, steps_of(options, seed, samples));
-  if (steps < 2) return usage_error("a task has at least 2 steps, this one has " + std::to_string(steps));
-  if (options.checkpoint_every && *options.checkpoint_every < 2)
-    return usage_error("--checkpoint-every must be at least 2");
+  DGX_CHECK(check_steps(options, steps));
   DGX_TRY(const program::ScheduleSpec schedule, schedule_of(parsed, steps));
   DGX_TRY(const auto cut, fixed_cut(parsed.cut, data, options.batch, steps));
   const lowering::TrainingRecipe recipe{
