@@ -183,4 +183,46 @@ Status decode_sparse(std::span<const std::byte> coded, std::span<float> values) 
   return {};
 }
 
+Result<std::vector<std::byte>> pack_bits(std::span<const std::uint8_t> numbers, int bits) {
+  std::vector<std::byte> out;
+  out.reserve(packed_size(numbers.size(), bits));
+  std::uint32_t pending = 0;  // bits that fill no byte yet, fewer than 8 between two numbers
+  int held = 0;
+  for (std::size_t n = 0; n < numbers.size(); ++n) {
+    if (numbers[n] >> bits != 0)
+      return internal_error(
+          fmt::format("coded values: number {} is {}, which {} bits do not hold", n, numbers[n], bits));
+    pending |= std::uint32_t{numbers[n]} << held;
+    held += bits;
+    if (held < 8) continue;
+    out.push_back(static_cast<std::byte>(pending & 0xFFU));
+    pending >>= 8U;
+    held -= 8;
+  }
+  if (held > 0) out.push_back(static_cast<std::byte>(pending));
+  return out;
+}
+
+Status unpack_bits(std::span<const std::byte> packed, int bits, std::span<std::uint8_t> numbers) {
+  if (packed.size() != packed_size(numbers.size(), bits))
+    return malformed(fmt::format("coded values: {} bytes, for {} numbers of {} bits", packed.size(),
+                                 numbers.size(), bits));
+  const std::uint32_t all = (1U << bits) - 1;
+  std::uint32_t pending = 0;
+  int held = 0;
+  std::size_t at = 0;
+  for (std::uint8_t& number : numbers) {
+    if (held < bits) {
+      pending |= std::to_integer<std::uint32_t>(packed[at++]) << held;
+      held += 8;
+    }
+    number = static_cast<std::uint8_t>(pending & all);
+    pending >>= bits;
+    held -= bits;
+  }
+  if (pending != 0)
+    return malformed(fmt::format("coded values: byte {}: bits behind the last number", at - 1));
+  return {};
+}
+
 }  // namespace dgx::exchange

@@ -61,8 +61,7 @@ class Sum {
  private:
   void add_move(const program::Move& move) {
     const Primitive& line = program_.values[move.value];
-    const bool is_zero = program::zero_from(program_, move.value).has_value();  // but in the first steps
-    Move out{move.from, move.to, is_zero ? 0 : bytes_of(move.value), Move::When::kTail};
+    Move out{move.from, move.to, program::crossing_bytes(program_, move.value), Move::When::kTail};
     const SampleClass of = classes_.of[move.value];
     if (line.kind == Kind::kInput) {
       out.when = Move::When::kAtOnce;
@@ -155,6 +154,11 @@ class Shares {
   /// The same, of all slices.
   [[nodiscard]] double share_of(std::size_t d, std::optional<std::int64_t> part) const {
     return static_cast<double>(slices_of(d, part)) / static_cast<double>(slices_);
+  }
+  /// Their share of the bytes of a value, rounded down.
+  [[nodiscard]] std::int64_t bytes_of(std::int64_t bytes, std::size_t d,
+                                      std::optional<std::int64_t> part) const {
+    return bytes / slices_ * slices_of(d, part) + bytes % slices_ * slices_of(d, part) / slices_;
   }
 
  private:
@@ -306,7 +310,7 @@ class Play {
     const Move& move = work_.moves[m];
     using When = Move::When;
     if (move.when == When::kEachPart) {
-      send(d, m, *part, move.bytes / work_.slices * shares_.slices_of(d, part));
+      send(d, m, *part, shares_.bytes_of(move.bytes, d, part));
     } else if (move.when == When::kTail || (move.when == When::kFirstPart && *part == 0) ||
                (move.when == When::kLastPart && *part + 1 == work_.parts)) {
       send(d, m, 0, move.bytes);
@@ -320,7 +324,7 @@ class Play {
       for (std::size_t other = 0; other < pipelines(); ++other) {
         if (other == d) continue;
         Column& to = columns_[rank_of(other, s)];
-        const std::int64_t own = bytes / work_.slices * shares_.slices_of(d, std::nullopt);
+        const std::int64_t own = shares_.bytes_of(bytes, d, std::nullopt);
         to.shared = std::max(to.shared, clocks_.send(r, rank_of(other, s), own));
         --to.missing;
       }

@@ -34,17 +34,16 @@ struct Places {
 };
 
 /// Bytes of the forward values that lines at or behind `v` read of those before, and as many back.
-std::vector<std::int64_t> crossing_bytes(const program::Program& program, const program::Classes& classes,
-                                         const std::vector<ValueIndex>& forward) {
+std::vector<std::int64_t> bytes_at(const program::Program& program, const program::Classes& classes,
+                                   const std::vector<ValueIndex>& forward) {
   kernels::ByValue<std::size_t> last(program.values.size(), 0);  // place in `forward` of the last reader
+  const auto reads = program::crossing_reads(program, classes);
   for (std::size_t n = 0; n < forward.size(); ++n) {
-    for (const ValueIndex read : program::reads_of(program, classes, forward[n], false)) last[read] = n;
+    for (const ValueIndex read : reads[forward[n]]) last[read] = n;
   }
   std::vector<std::int64_t> out(forward.size(), 0);
   for (std::size_t n = 0; n < forward.size(); ++n) {
-    const kernels::Primitive& line = program.values[forward[n]];
-    const std::int64_t bytes =
-        element_count(line.shape).value() * static_cast<std::int64_t>(size_of(line.dtype));
+    const std::int64_t bytes = program::crossing_bytes(program, forward[n]);
     for (std::size_t place = n + 1; place <= last[forward[n]]; ++place) out[place] += 2 * bytes;
   }
   return out;
@@ -75,7 +74,7 @@ Result<Places> places_of(const program::Program& program, const program::Classes
   const std::vector<ValueIndex> forward = program::forward_lines(program, classes);
   Places out;
   if (forward.empty()) return out;
-  const std::vector<std::int64_t> bytes = crossing_bytes(program, classes, forward);
+  const std::vector<std::int64_t> bytes = bytes_at(program, classes, forward);
   for (const std::size_t n : choose_places(bytes)) {
     out.lines.push_back(forward[n]);
     out.bytes.push_back(bytes[n]);

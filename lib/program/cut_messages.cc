@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <span>
 #include <tuple>
 
 namespace dgx::program {
@@ -143,6 +144,25 @@ class Finder {
 
 }  // namespace
 
+std::optional<int> code_bits(const Program& program, ValueIndex line) {
+  const Primitive& code = program.values[line];
+  if (code.kind != Kind::kMap || code.dtype != DType::kU8 ||
+      !std::ranges::equal(code.steps, kCodeSteps, {}, &Step::op))
+    return std::nullopt;
+  for (int bits = 1; bits < 8; ++bits) {
+    const std::int64_t half = std::int64_t{1} << (bits - 1);
+    const auto h = static_cast<float>(half);
+    const std::array clips = {
+        Step{ScalarOp::kMax, {Operand::step(3), Operand::literal(-h)}},
+        Step{ScalarOp::kMin, {Operand::step(4), Operand::literal(h - 1)}},
+        Step{ScalarOp::kAdd, {Operand::step(5), Operand::literal(h)}},
+        Step{ScalarOp::kI64, {Operand::step(6)}},
+        Step{ScalarOp::kSelect, {Operand::step(0), Operand::literal(half), Operand::step(7)}}};
+    if (std::ranges::equal(std::span(code.steps).last(clips.size()), clips)) return bits;
+  }
+  return std::nullopt;
+}
+
 std::optional<std::int64_t> zero_from(const Program& program, ValueIndex line) {
   const Primitive& value = program.values[line];
   if (value.kind != Kind::kMap || value.dtype != DType::kF32 || value.steps.size() != 2) return std::nullopt;
@@ -159,6 +179,14 @@ std::optional<std::int64_t> zero_from(const Program& program, ValueIndex line) {
   if (value.steps[1].op != ScalarOp::kSelect || condition != Operand::step(0) || !is_zero)
     return std::nullopt;
   return first.integer;
+}
+
+std::int64_t crossing_bytes(const Program& program, ValueIndex line) {
+  if (zero_from(program, line)) return 0;
+  const std::int64_t bytes = element_count(program.values[line].shape).value() *
+                             static_cast<std::int64_t>(size_of(program.values[line].dtype));
+  const auto bits = code_bits(program, line);
+  return bits ? bytes / 8 * *bits + (bytes % 8 * *bits + 7) / 8 : bytes;
 }
 
 std::vector<CutMessage> cut_messages(const Program& program, const Classes& classes) {

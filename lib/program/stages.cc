@@ -465,6 +465,14 @@ std::vector<ValueIndex> reads_of(const Program& program, const Classes& classes,
   return out;
 }
 
+ByValue<std::vector<ValueIndex>> crossing_reads(const Program& program, const Classes& classes) {
+  const std::vector<CutMessage> messages = cut_messages(program, classes);
+  ByValue<std::vector<ValueIndex>> out;
+  for (const ValueIndex v : program.values.indices())
+    out.push_back(bound_reads_of(program, classes, {messages, true}, v));
+  return out;
+}
+
 std::vector<ValueIndex> forward_lines(const Program& program, const Classes& classes) {
   const ByValue<bool> needed = needs_of_loss(program), free = free_lines(program, classes, {});
   std::vector<ValueIndex> out;

@@ -1,4 +1,5 @@
-// Coded values: whatever is decoded is inside, and is encoded to the same bytes.
+// Coded values, sparse floats and packed numbers: whatever is decoded is inside, and is encoded to the same
+// bytes.
 
 #include "dgx/exchange/coding.h"
 
@@ -32,11 +33,26 @@ std::vector<std::string> fuzz::seeds() {
   return out;
 }
 
-/// The first byte says how many floats there are, in fours; the others are the text.
+namespace {
+
+void unpack(std::span<const std::byte> coded, std::size_t count) {
+  for (int bits = 1; bits < 8; ++bits) {
+    std::vector<std::uint8_t> numbers(count, 255);
+    if (!exchange::unpack_bits(coded, bits, numbers).ok()) continue;
+    const auto again = exchange::pack_bits(numbers, bits);
+    fuzz::require(again.ok() && std::ranges::equal(*again, coded),
+                  "unpacked numbers are packed to the same bytes");
+  }
+}
+
+}  // namespace
+
+/// The first byte says how many floats there are, in fours, and how many numbers; the others are the text.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   const std::size_t count = std::size_t{data[0]} * 4;
   const auto coded = std::as_bytes(std::span(data, size)).subspan(1);
+  unpack(coded, data[0]);
   // A heap block of the size that is asked for, so that a sanitizer sees a write behind it.
   std::vector<float> values(count, 1.0F);
   if (!exchange::decode_sparse(coded, values).ok()) return 0;

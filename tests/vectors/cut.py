@@ -150,12 +150,24 @@ def is_as_written(lines, samples, block, bits, first):
 
 def programs():
     for bits, first in (((2, 8), 4), ((3, 4), 0), ((8, 2), 1)):
-        made = [text_of(line) for line in program(HERE / "placement/regression.program.jsonl", 40, 1, bits, first)]
-        yield dict(block=1, forward=bits[0], backward=bits[1], first=first, samples=40, lines=len(made), root=tree([line.encode() for line in made]).hex())
+        lines = program(HERE / "placement/regression.program.jsonl", 40, 1, bits, first)
+        made = [text_of(line) for line in lines]
+        codes = [line["v"] for line in lines if line["t"] == "u8"]
+        yield dict(block=1, forward=bits[0], backward=bits[1], first=first, samples=40, lines=len(made), root=tree([line.encode() for line in made]).hex(), codes=codes)
+
+
+def messages():
+    """Codes as they cross a network (dgx-placement(7), CODINGS): one integer, of which the bytes are the message, the lowest first."""
+    chance = random.Random(11)
+    for bits in range(1, 8):
+        for count in (0, 1, 7, 8, 9, 1003):
+            numbers = [chance.randrange(2 ** bits) for _ in range(count)]
+            whole = sum(number << bits * n for n, number in enumerate(numbers))
+            yield dict(bits=bits, numbers=numbers, message=whole.to_bytes((bits * count + 7) // 8, "little").hex())
 
 
 def main():
-    text = json.dumps(dict(steps=list(steps()), programs=list(programs())), sort_keys=True, separators=(",", ":"))
+    text = json.dumps(dict(steps=list(steps()), programs=list(programs()), messages=list(messages())), sort_keys=True, separators=(",", ":"))
     if sys.argv[1:] == ["check"]:
         sys.exit(None if text + "\n" == (HERE / "cut.json").read_text() else "cut.json is not what this makes")
     if sys.argv[1:] == ["program"]:  # placement/cut

@@ -5,6 +5,7 @@
 
 #include "cpu/inputs.h"
 #include "cpu/silent_rank.h"
+#include "dgx/exchange/coding.h"
 
 namespace dgx::exec {
 
@@ -19,6 +20,10 @@ constexpr std::int64_t kOnce = -1;  // in place of a part: a value that is moved
 
 std::span<std::uint8_t> part_of(std::span<std::uint8_t> all, Range range) {
   return all.subspan(static_cast<std::size_t>(range.begin), static_cast<std::size_t>(range.size()));
+}
+
+std::span<std::uint8_t> bytes_of(std::vector<std::byte>& text) {
+  return {reinterpret_cast<std::uint8_t*>(text.data()), text.size()};
 }
 
 }  // namespace
@@ -115,8 +120,7 @@ Status PartsExecutor::ByStages::run_cell(const program::Cell& cell, const std::v
       if (cell.part + 1 == std::ssize(parts)) send(v, range_of(v, part.slices));
     } else if (cell.part == 0) {
       send(v, range_of(v, part.slices));
-      for (const exchange::Request request : std::exchange(sent_, {}))
-        wait_for(ranks_, request);  // it is made again
+      end_sends();  // it is made again
     }
   }
   return failed;
@@ -131,17 +135,27 @@ void PartsExecutor::ByStages::begin_receives() {
       std::ranges::fill(home(move.value), std::uint8_t{0});
       continue;
     }
-    const auto receive = [&](std::int64_t part, Range range) {
-      expected_[{move.value, part}] = ranks_.receive(rank_of(pipeline(), move.from), to_number(move.value),
-                                                     part_of(home(move.value), range));
-    };
     if (!is_sharded(move.value)) {
-      receive(kOnce, {0, bytes_of(at(move.value))});
+      begin_receive(move, kOnce);
       continue;
     }
-    for (std::size_t q = 0; q < parts.size(); ++q)
-      receive(static_cast<std::int64_t>(q), range_of(move.value, parts[q].slices));
+    for (std::int64_t q = 0; q < std::ssize(parts); ++q) begin_receive(move, q);
   }
+}
+
+std::span<std::uint8_t> PartsExecutor::ByStages::memory_of_message(ValueIndex v, std::int64_t part) {
+  if (part == kOnce) return home(v);
+  return part_of(home(v), range_of(v, parts[static_cast<std::size_t>(part)].slices));
+}
+
+void PartsExecutor::ByStages::begin_receive(const program::Move& move, std::int64_t part) {
+  Arriving& arriving = expected_[{move.value, part}];
+  std::span<std::uint8_t> memory = memory_of_message(move.value, part);
+  if (const auto bits = code_bits_.find(move.value); bits != code_bits_.end()) {
+    arriving.packed.resize(exchange::packed_size(memory.size(), bits->second));
+    memory = bytes_of(arriving.packed);
+  }
+  arriving.request = ranks_.receive(rank_of(pipeline(), move.from), to_number(move.value), memory);
 }
 
 /// Waits for all parts of a value, or the one message that has it.
@@ -153,8 +167,11 @@ void PartsExecutor::ByStages::await_all(ValueIndex v) {
 void PartsExecutor::ByStages::await(ValueIndex v, std::int64_t part) {
   const auto found = expected_.find({v, part});
   if (found == expected_.end()) return;  // it is there
-  wait_for(ranks_, found->second);
+  wait_for(ranks_, found->second.request);
+  const Arriving arrived = std::move(found->second);
   expected_.erase(found);
+  if (!failed.ok() || arrived.packed.empty()) return;
+  failed = exchange::unpack_bits(arrived.packed, code_bits_.at(v), memory_of_message(v, part));
 }
 
 bool PartsExecutor::ByStages::is_zero(ValueIndex v) const {
@@ -164,10 +181,27 @@ bool PartsExecutor::ByStages::is_zero(ValueIndex v) const {
 
 void PartsExecutor::ByStages::send(ValueIndex v, Range bytes) {
   if (is_zero(v)) return;
-  for (const program::Move& move : stages_.moves) {
-    if (move.value == v && move.from == stage())
-      sent_.push_back(ranks_.send(rank_of(pipeline(), move.to), to_number(v), part_of(home(v), bytes)));
+  const std::span<std::uint8_t> memory = part_of(home(v), bytes);
+  std::span<std::uint8_t> message = memory;
+  if (const auto bits = code_bits_.find(v); bits != code_bits_.end()) {
+    auto packed = exchange::pack_bits(memory, bits->second);
+    if (!packed.ok()) {
+      if (failed.ok()) failed = std::move(packed).error();
+      return;
+    }
+    message = bytes_of(packed_.emplace_back(*std::move(packed)));
   }
+  for (const program::Move& move : stages_.moves) {
+    if (move.value != v || move.from != stage()) continue;
+    sent_.push_back(ranks_.send(rank_of(pipeline(), move.to), to_number(v), message));
+    saved_bytes_ += static_cast<std::int64_t>(memory.size() - message.size());
+  }
+}
+
+/// Waits for all that was sent, whose memory may then change.
+void PartsExecutor::ByStages::end_sends() {
+  for (const exchange::Request request : std::exchange(sent_, {})) wait_for(ranks_, request);
+  packed_.clear();
 }
 
 Status PartsExecutor::ByStages::run_bodies() {
@@ -188,9 +222,11 @@ Status PartsExecutor::ByStages::run_bodies() {
     DGX_CHECK(run(piece, nullptr, rows));
     for (const ValueIndex v : piece.sent) send(v, {0, bytes_of(at(v))});
   }
-  for (const auto& [message, request] : std::exchange(expected_, {})) wait_for(ranks_, request);
-  for (const exchange::Request request : std::exchange(sent_, {}))
-    wait_for(ranks_, request);  // entries are replaced now
+  while (!expected_.empty()) {
+    const auto [v, part] = expected_.begin()->first;
+    await(v, part);
+  }
+  end_sends();  // entries are replaced now
   return failed;
 }
 

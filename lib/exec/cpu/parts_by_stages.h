@@ -42,6 +42,7 @@ struct PartsExecutor::ByStages final : PartsExecutor::Impl {
   [[nodiscard]] exchange::Exchange* exchange() const override { return &ranks_; }
   [[nodiscard]] std::int64_t own_bytes() const override;
   Status take_own_memory() override;
+  [[nodiscard]] std::int64_t saved_bytes() const override { return saved_bytes_; }
   [[nodiscard]] bool makes(kernels::ValueIndex v) const override { return stages_.of[v] == stage(); }
 
   void end_step() override;
@@ -62,6 +63,12 @@ struct PartsExecutor::ByStages final : PartsExecutor::Impl {
     std::vector<kernels::ValueIndex> received;  // what it reads of other stages
     std::vector<kernels::ValueIndex> sent;      // what it makes for others
     Body body;
+  };
+
+  /// A message that is on its way to this rank.
+  struct Arriving {
+    exchange::Request request;
+    std::vector<std::byte> packed;  // empty: it goes straight to its home
   };
 
   [[nodiscard]] int stage() const { return ranks_.rank() % stages(); }
@@ -117,8 +124,12 @@ struct PartsExecutor::ByStages final : PartsExecutor::Impl {
   void give_shares();
   void share_sums();
   void begin_receives();
+  void begin_receive(const program::Move& move, std::int64_t part);
   void await(kernels::ValueIndex v, std::int64_t part);
   void send(kernels::ValueIndex v, Range bytes);
+  void end_sends();
+  /// The bytes in a value's home of a message of one part, or of all.
+  [[nodiscard]] std::span<std::uint8_t> memory_of_message(kernels::ValueIndex v, std::int64_t part);
   void give_entry(const Entry& entry, std::vector<exchange::Request>& requests);
 
   exchange::Exchange& ranks_;
@@ -137,8 +148,11 @@ struct PartsExecutor::ByStages final : PartsExecutor::Impl {
   std::map<kernels::ValueIndex, std::int64_t> kept_bytes_;   // of the largest part
   Values homes_;                                             // values that lie whole
   std::map<kernels::ValueIndex, Tensor> apart_;              // those that have memory of their own
-  std::map<std::pair<kernels::ValueIndex, std::int64_t>, exchange::Request> expected_;  // by value and part
+  std::map<kernels::ValueIndex, int> code_bits_;             // of moved codes, which go packed
+  std::map<std::pair<kernels::ValueIndex, std::int64_t>, Arriving> expected_;  // by value and part
   std::vector<exchange::Request> sent_;
+  std::vector<std::vector<std::byte>> packed_;  // what these send, until they have ended
+  std::int64_t saved_bytes_ = 0;
   float loss_ = 0;
 };
 

@@ -151,6 +151,10 @@ Result<Plan> PartsExecutor::ByStages::plan_tail() {
   tail_piece = last_piece(whole_tail_);
   for (Primitive& line : whole_tail_.program.values) line.next.reset();
   for (PieceLine& origin : whole_tail_.origins) origin.as = PieceLine::As::kMade;
+  for (const program::Move& move : stages_.moves) {
+    const auto bits = is_sharded(move.value) ? program::code_bits(*program, move.value) : std::nullopt;
+    if (bits) code_bits_[move.value] = *bits;
+  }
   return plan_tail_piece(stage() == 0 ? inputs.watched : std::vector<ValueIndex>());
 }
 
@@ -327,6 +331,9 @@ std::int64_t PartsExecutor::ByStages::own_bytes() const {
   std::int64_t bytes = 0;
   for (const ValueIndex v : homes_) bytes += given.contains(v) ? 0 : bytes_of_home(v);
   for (const auto& [v, most] : kept_bytes_) bytes += most * static_cast<std::int64_t>(slots_);
+  for (const auto& [v, bits] : code_bits_) {
+    if (homes_.contains(v)) bytes += bytes_of_home(v);  // the packed texts of all parts
+  }
   for (const ValueIndex v : program::state_inputs(*program)) {
     if (stage() == 0 || is_here(v)) bytes += bytes_of(at(v));  // a state that is loaded, or brought together
   }

@@ -55,6 +55,38 @@ TEST_CASE("values are coded as the page says, and come back bit for bit") {
   }
 }
 
+TEST_CASE("numbers of few bits are packed as the page says, and come back") {
+  const json::Value vectors = test::read_vectors(DGX_VECTORS "/cut.json");
+  for (const json::Value& vector : *test::member(vectors, "messages").as_array()) {
+    const auto bits = static_cast<int>(test::integer(vector, "bits"));
+    std::vector<std::uint8_t> numbers;
+    for (const json::Value& number : *test::member(vector, "numbers").as_array())
+      numbers.push_back(static_cast<std::uint8_t>(*number.as_int()));
+    CAPTURE(bits, numbers.size());
+    const auto packed = bytes_of(*test::member(vector, "message").as_string());
+    CHECK(packed_size(numbers.size(), bits) == packed.size());
+    CHECK(pack_bits(numbers, bits).value() == packed);
+    std::vector<std::uint8_t> unpacked(numbers.size(), 255);
+    CHECK(unpack_bits(packed, bits, unpacked).ok());
+    CHECK(unpacked == numbers);
+  }
+}
+
+TEST_CASE("a message of packed numbers is refused if it is another length, or has bits behind the last") {
+  const std::vector<std::uint8_t> numbers = {1, 0, 7, 4, 2};  // of 3 bits: 15, in 2 bytes
+  std::vector<std::byte> packed = pack_bits(numbers, 3).value();
+  std::vector<std::uint8_t> unpacked(numbers.size());
+  CHECK_THAT(unpack_bits(std::span(packed).first(1), 3, unpacked).error().message,
+             Catch::Contains("1 bytes, for 5 numbers of 3 bits"));
+  packed.back() |= std::byte{0x80};
+  const Status refused = unpack_bits(packed, 3, unpacked);
+  REQUIRE_FALSE(refused.ok());
+  CHECK(refused.error().code == ErrorCode::kMalformed);
+  CHECK_THAT(refused.error().message, Catch::Contains("byte 1: bits behind the last number"));
+  CHECK_THAT(pack_bits(numbers, 2).error().message,
+             Catch::Contains("number 2 is 7, which 2 bits do not hold"));
+}
+
 TEST_CASE("a text that is too short, too long or changed is refused or is another list's text") {
   std::vector<float> values(3000, 0.0F);
   for (std::size_t n = 5; n < values.size(); n += 97) values[n] = 1.1F * static_cast<float>(n);

@@ -8,6 +8,7 @@
 #include "captured_mlp.h"
 #include "dgx/core/files.h"
 #include "dgx/program/check.h"
+#include "dgx/program/stages.h"
 #include "in_parts.h"
 #include "json_vectors.h"
 #include "lowering.h"
@@ -93,6 +94,40 @@ TEST_CASE("a perceptron with a cut has the lines that were written from the page
     CHECK(static_cast<std::int64_t>(program->values.size()) == test::integer(vector, "lines"));
     INFO(program::print_program(*program));
     CHECK(program_root(*program).hex() == *test::member(vector, "root").as_string());
+  }
+}
+
+TEST_CASE("a code crosses in the bits that its lines leave it") {
+  for (const json::Value& vector : list("programs")) {
+    const program::CutSpec cut = cut_of(vector, "forward", "backward");
+    CAPTURE(cut.forward, cut.backward);
+    test::MlpCapture capture({64, 12, 5}, {12, 1, 8, 8}, program::Activation::kRelu, 1);
+    Program program =
+        lower_training_step(capture.training(), recipe_of(cut, 12, test::integer(vector, "samples"))).value();
+    const json::Array& codes = *test::member(vector, "codes").as_array();
+    REQUIRE(codes.size() == 2);
+    for (const ValueIndex v : program.values.indices()) {
+      const bool is_forward = v == static_cast<ValueIndex>(*codes[0].as_int());
+      const bool is_code = is_forward || v == static_cast<ValueIndex>(*codes[1].as_int());
+      const std::int64_t bits = is_forward ? cut.forward : cut.backward;
+      const auto found = program::code_bits(program, v);
+      CAPTURE(v, bits);
+      REQUIRE(found == (is_code && bits < 8 ? std::optional(static_cast<int>(bits)) : std::nullopt));
+      if (is_code) CHECK(program::crossing_bytes(program, v) == (12 * 12 * bits + 7) / 8);
+      if (!found) continue;
+      // A text that would let a larger number through is no code of these bits.
+      for (const std::size_t step : {4U, 5U, 6U, 8U}) {
+        for (kernels::Operand& operand : program.values[v].steps[step].operands) {
+          if (operand.kind == kernels::Operand::Kind::kAccess) continue;
+          const kernels::Operand before = operand;
+          operand = operand.kind == kernels::Operand::Kind::kStep
+                        ? kernels::Operand::access(1)
+                        : kernels::Operand::literal(std::int64_t{255});
+          CHECK((operand == before || !program::code_bits(program, v)));
+          operand = before;
+        }
+      }
+    }
   }
 }
 

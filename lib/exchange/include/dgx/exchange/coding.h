@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -19,5 +20,23 @@ namespace dgx::exchange {
 /// text is too short or too long, has a place outside, or is not what encode_sparse() would write; `values`
 /// then hold anything. Cost: linear in both.
 [[nodiscard]] Status decode_sparse(std::span<const std::byte> coded, std::span<float> values);
+
+/// Numbers of few bits, 1 to 7 each, one behind the other without a gap (dgx-placement(7), "CODINGS"): what
+/// crosses a cut of AQ-SGD. Both sides know how many numbers there are, and of how many bits.
+
+/// The bytes that so many packed numbers take.
+[[nodiscard]] constexpr std::size_t packed_size(std::size_t count, int bits) {
+  const auto each = static_cast<std::size_t>(bits);
+  return count / 8 * each + (count % 8 * each + 7) / 8;
+}
+
+/// The packed numbers. kInternal, with the place, if one has more bits: the program that makes them has none,
+/// so memory or processor have failed. Cost: linear.
+[[nodiscard]] Result<std::vector<std::byte>> pack_bits(std::span<const std::uint8_t> numbers, int bits);
+
+/// Writes every one of `numbers` from what pack_bits() gave for as many. kMalformed if the text has another
+/// length, or bits behind the last number; `numbers` then hold anything. Cost: linear.
+[[nodiscard]] Status unpack_bits(std::span<const std::byte> packed, int bits,
+                                 std::span<std::uint8_t> numbers);
 
 }  // namespace dgx::exchange
