@@ -28,8 +28,10 @@ bool is_alphanumeric(char c) {
 
 bool is_host(std::string_view host) {
   if (host.starts_with('[') && host.ends_with(']')) {
+    const std::string text(host.substr(1, host.size() - 2));
     in6_addr address{};
-    return ::inet_pton(AF_INET6, std::string(host.substr(1, host.size() - 2)).c_str(), &address) == 1;
+    // inet_pton() ends at a byte of 0, behind which anything could stand.
+    return text.find('\0') == std::string::npos && ::inet_pton(AF_INET6, text.c_str(), &address) == 1;
   }
   return !host.empty() && host.front() != '.' && host.front() != '-' &&
          std::ranges::all_of(host, [](char c) { return is_alphanumeric(c) || c == '.' || c == '-'; });

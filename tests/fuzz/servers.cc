@@ -9,6 +9,7 @@ using namespace dgx;
 std::vector<std::string> fuzz::seeds() {
   return {"https://data.example:8443/a/b.h5",
           "http://[::1]:8000/run/",
+          std::string("http://[::1\0\\]:8000/run/", 24),
           "HTTP://127.0.0.1/%20x",
           "http://me@h/x",
           "bytes 0-65535/1000000",

@@ -68,6 +68,7 @@ TEST_CASE("URLs of any other form are refused, and no error quotes one") {
                                      "https://a/\\x",
                                      "https://[::1/x",
                                      "https://[a]/x",
+                                     std::string("https://[::1\0\\ \n]/x", 19),
                                      "https://-a/x",
                                      "https://.a/x",
                                      "https://a_b/x",
