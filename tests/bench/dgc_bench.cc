@@ -1,5 +1,6 @@
 // Numbers that the workers of dgc send, coded (dgx-placement(7), "CODINGS"), beside their gradients as they
-// lie in memory, in steps after the warm-up of built-in models; and what a step takes beside one of SGD.
+// lie in memory, in steps after the warm-up of built-in models, and in a whole run that is twelve times as
+// long as its warm-up; and what a step takes beside one of SGD.
 //
 //   dgc_bench [--data FOLDER] [--case NAME] [--warmup STEPS] [--steps N] [--threads N]
 //
@@ -24,6 +25,7 @@ using namespace dgx;
 using kernels::ValueIndex;
 
 constexpr std::int64_t kWorkers = 4;
+constexpr double kRunOfWarmups = 12;  // a whole run: twelve epochs, of which the first is the warm-up
 
 struct Options {
   std::string data, only;
@@ -68,6 +70,19 @@ void count(const TensorView& rows, Counted& out) {
   out.numbers += static_cast<double>(values.size());
 }
 
+/// Makes steps, and counts what the workers send in them.
+Counted counted_steps(bench::Exact& exact, int steps) {
+  const auto sent = sent_values(exact.program());
+  Counted out;
+  for (int n = 0; n < steps; ++n) {
+    exact.trace([&](ValueIndex value, const TensorView& numbers) -> Status {
+      if (sent.contains(value)) count(numbers, out);
+      return {};
+    });
+  }
+  return out;
+}
+
 bench::Case case_of(const Model& model, const std::string& optimizer, const bench::Samples& data) {
   bench::Case out{model.name, model.model, optimizer, model.batch, model.sample, model.tokens};
   if (!model.tokens && !data.y.empty()) out.data = &data;
@@ -86,16 +101,12 @@ void measure(const Model& model, const Options& options, const bench::Samples& d
     bench::Exact exact(
         case_of(model, "dgc:lr=0.05,density=0.001,warmup=" + std::to_string(options.warmup) + more, data));
     exact.start(options.threads);
-    for (int n = 0; n < options.warmup; ++n) exact.step();
+    const Counted early = counted_steps(exact, options.warmup);
     const double seconds = seconds_of_steps(exact, options.steps);
-    const auto sent = sent_values(exact.program());
-    Counted total;
-    for (int n = 0; n < options.steps; ++n) {
-      exact.trace([&](ValueIndex value, const TensorView& numbers) -> Status {
-        if (sent.contains(value)) count(numbers, total);
-        return {};
-      });
-    }
+    const Counted total = counted_steps(exact, options.steps);
+    const double warmups = options.warmup * (kRunOfWarmups - 1) / options.steps;  // of steps like these
+    const double whole =
+        (early.raw_bytes + warmups * total.raw_bytes) / (early.coded_bytes + warmups * total.coded_bytes);
     const auto print = [&](const char* what, const char* unit, double value) {
       std::printf("%s%s-%s %s %.5g\n", model.name, more[0] == 0 ? "" : "-bits-8", what, unit, value);
       std::fflush(stdout);
@@ -103,6 +114,7 @@ void measure(const Model& model, const Options& options, const bench::Samples& d
     print("raw", "bytes", total.raw_bytes / options.steps / kWorkers);
     print("coded", "bytes", total.coded_bytes / options.steps / kWorkers);
     print("fewer", "times", total.raw_bytes / total.coded_bytes);
+    print("fewer-in-whole-run", "times", whole);
     print("sent", "of-density", total.sent / total.numbers / 0.001);
     print("step", "ms", 1000 * seconds);
   }
