@@ -5,10 +5,8 @@
 
 #include <algorithm>
 
-#include "dgx/core/bytes.h"
-#include "dgx/crypto/sha256.h"
 #include "dgx/protocol/rounds.h"
-#include "explored_moves.h"
+#include "explored_states.h"
 #include "history.h"
 #include "statements.h"
 
@@ -22,36 +20,46 @@ using protocol::TaskState;
 constexpr std::int64_t kWindow = 2'000;
 constexpr std::uint8_t kLast = kFirstStranger;
 
-/// All of a node that what follows can depend on, in words.
-std::string text_of(const Node& node, const TaskRecord& record) {
-  const auto brief = [](const auto& one) { return one ? one->id.hex() : std::string("-"); };
-  std::string out = fmt::format("{} {} ", node.now, node.games);
-  for (const auto& [account, amount] : node.market.balances()) out += fmt::format("{}={} ", account, amount);
-  for (const auto& [id, offer] : record.offers) out += fmt::format("offer {} {} ", id.hex(), offer.bond);
-  out += fmt::format("solver {} {} proof {} {} {} beacon {} {} ", record.solver.has_value(),
-                     record.assigned_ms, brief(record.proof), record.proof_ms, record.proof_slot,
-                     brief(record.beacon), record.beacon_ms);
-  if (record.round)
-    out += fmt::format("round {} {} ", record.round->source.id.hex(), record.round->logged_ms);
-  out +=
-      fmt::format("opening {} {} verdict {} {} {} {} ", brief(record.opening), record.opening_ms,
-                  brief(record.verdict), record.verdict_ms, record.verdict_slot, record.games_before_verdict);
-  for (const auto& [who, one] : record.committed)
-    out += fmt::format("committed {} {} {} ", who.hex(), one.commitment.hex(), one.logged_ms);
-  if (record.audit)
-    out +=
-        fmt::format("audit {} {} {} {} ", record.audit->lot.hex(), record.audit->logged_ms, record.audit->fee,
-                    record.audit->auditor ? record.audit->auditor->drawn.verifier.hex() : "-");
-  for (const protocol::Recheck& one : record.rechecks)
-    out += fmt::format("recheck {} {} {} {} {} {} {} ", one.who.hex(), one.commitment.hex(), one.bond,
-                       one.games_before, brief(one.audit), one.audit_ms, one.after_secret);
-  if (record.secret) out += fmt::format("secret {} {} ", record.secret->logged_ms, record.secret->early);
-  for (const protocol::GameRecord& one : record.games)
-    out += fmt::format("game {} {} {} {} {} {} ", one.id().hex(), one.game.last().hex(), one.bond,
-                       one.last_ms, one.deadline_ms, one.queued_ms);
-  out += fmt::format("{} {} {}", record.jackpot, record.delivered, record.settlement.has_value());
-  for (const protocol::WaitingSlot& slot : node.market.slots_waiting()) out += fmt::format(" {}", slot.slot);
-  return out;
+/// The node at the next time at which something changes; beyond a deadline only if no honest party has
+/// anything left to do, else nullopt.
+std::optional<Node> waited(const Node& node, const TaskRecord& record, bool is_due) {
+  std::vector<std::int64_t> deadlines, begins;
+  const Policy& policy = record.task.body.policy;
+  const protocol::Standing stands = protocol::standing(record, node.now);
+  if (stands.deadline_ms) deadlines.push_back(*stands.deadline_ms);
+  const auto ends = protocol::ends_of(record, node.now);
+  for (std::size_t i = 0; i < ends.size(); ++i) {
+    if (!ends[i]) deadlines.push_back(record.games[i].deadline_ms);
+  }
+  if (stands.state == TaskState::kOpen) begins.push_back(record.posted_ms + policy.window_move_ms);
+  for (const protocol::WaitingSlot& slot : node.market.slots_waiting())
+    begins.push_back(protocol::end_of_slot(slot.slot, policy));
+  for (const std::int64_t deadline : deadlines) begins.push_back(deadline);
+  if (!is_due) {
+    for (const std::int64_t deadline : deadlines) begins.push_back(deadline + 1);
+  }
+  std::int64_t next = -1;
+  for (const std::int64_t time : begins) {
+    if (time > node.now && (next < 0 || time < next)) next = time;
+  }
+  if (next < 0) return std::nullopt;
+  const bool passes = std::any_of(deadlines.begin(), deadlines.end(),
+                                  [&](std::int64_t one) { return one >= node.now && next > one; });
+  if (is_due && passes) return std::nullopt;
+  Node later = node;
+  later.now = next;
+  return later;
+}
+
+/// True if the task ends when nobody says anything more.
+bool ends_in_silence(const Node& node, const TaskRecord& record) {
+  std::int64_t now = node.now;
+  for (int deadlines = 0; deadlines < 64; ++deadlines) {
+    const protocol::Standing stands = protocol::standing(record, now);
+    if (stands.settlement || stands.state == TaskState::kSettled) return true;
+    now = *stands.deadline_ms + 1;
+  }
+  return false;
 }
 
 class Walk {
@@ -122,16 +130,15 @@ class Walk {
   void visit(const Node& node, std::int64_t sequences) {
     if (!out_.problem.empty()) return;
     const TaskRecord& record = node.record(task());
-    const Digest state = crypto::sha256(as_bytes(text_of(node, record)));
+    const bool whole = people_.merging == Merging::kWhole;
+    const Digest state = whole ? digest(whole_of(node, record)) : future(node);
     const bool is_new = seen_.insert(state).second;
-    if (is_new) {
-      ++out_.states;
-      out_.standings.emplace(name_of(protocol::standing(record, node.now).state));
-      check_end(node);
-      if (record.settlement) judge(node);
-    }
-    if (record.settlement || (sequences == 0 && !is_new)) return;
+    if (is_new) check(node, record);
+    const bool is_done = sequences == 0 && !is_new;
+    if (record.settlement || (is_done && people_.merging != Merging::kChecked)) return;
     const std::vector<Step> steps = steps_from(node);
+    if (people_.merging != Merging::kFuture) check_future(node, steps);
+    if (is_done) return;
     std::int64_t left = sequences;
     const std::size_t first = state.bytes[0] % std::max<std::size_t>(1, steps.size());
     for (std::size_t i = 0; i < steps.size(); ++i) {
@@ -166,52 +173,28 @@ class Walk {
       next.games += choice.is_game ? 1 : 0;
       out.push_back({std::move(next), choice.statement});
     }
-    if (const auto later = waited(node, is_due)) out.push_back({*later, std::nullopt});
+    if (const auto later = waited(node, node.record(task()), is_due)) out.push_back({*later, std::nullopt});
     return out;
   }
 
-  /// Checks that the task ends if nobody says anything more.
-  void check_end(const Node& node) {
-    const TaskRecord& record = node.record(task());
-    std::int64_t now = node.now;
-    for (int deadlines = 0; deadlines < 64; ++deadlines) {
-      const protocol::Standing stands = protocol::standing(record, now);
-      if (stands.settlement || stands.state == TaskState::kSettled) return;
-      now = *stands.deadline_ms + 1;
-    }
-    fail("the task never ends");
+  [[nodiscard]] Digest future(const Node& node) const { return digest(future_of(node, node.record(task()))); }
+
+  /// Checks a state, which is new.
+  void check(const Node& node, const TaskRecord& record) {
+    ++out_.states;
+    out_.standings.emplace(name_of(protocol::standing(record, node.now).state));
+    if (!ends_in_silence(node, record)) fail("the task never ends");
+    if (people_.kind == MarketKind::kNamed && !outlasts_delays(record))
+      fail("games may delay each other by more than a future says");
+    if (record.settlement) judge(node);
   }
 
-  /// The node at the next time at which something changes; beyond a deadline only if no honest party has
-  /// anything left to do, else nullopt.
-  std::optional<Node> waited(const Node& node, bool is_due) {
-    std::vector<std::int64_t> deadlines, begins;
-    const TaskRecord& record = node.record(task());
-    const Policy& policy = record.task.body.policy;
-    const protocol::Standing stands = protocol::standing(record, node.now);
-    if (stands.deadline_ms) deadlines.push_back(*stands.deadline_ms);
-    const auto ends = protocol::ends_of(record, node.now);
-    for (std::size_t i = 0; i < ends.size(); ++i) {
-      if (!ends[i]) deadlines.push_back(record.games[i].deadline_ms);
-    }
-    if (stands.state == TaskState::kOpen) begins.push_back(record.posted_ms + policy.window_move_ms);
-    for (const protocol::WaitingSlot& slot : node.market.slots_waiting())
-      begins.push_back(protocol::end_of_slot(slot.slot, policy));
-    for (const std::int64_t deadline : deadlines) begins.push_back(deadline);
-    if (!is_due) {
-      for (const std::int64_t deadline : deadlines) begins.push_back(deadline + 1);
-    }
-    std::int64_t next = -1;
-    for (const std::int64_t time : begins) {
-      if (time > node.now && (next < 0 || time < next)) next = time;
-    }
-    if (next < 0) return std::nullopt;
-    const bool passes = std::any_of(deadlines.begin(), deadlines.end(),
-                                    [&](std::int64_t one) { return one >= node.now && next > one; });
-    if (is_due && passes) return std::nullopt;
-    Node later = node;
-    later.now = next;
-    return later;
+  /// Checks that a state goes on as those with the same future do.
+  void check_future(const Node& node, const std::vector<Step>& steps) {
+    std::set<Digest> next;
+    for (const Step& step : steps) next.insert(future(step.node));
+    const auto [known, is_first] = next_.emplace(future(node), next);
+    if (!is_first && known->second != next) fail("two states with one future go on differently");
   }
 
   /// Checks an end: nobody honest has lost, and a replay has the same balances.
@@ -219,6 +202,7 @@ class Walk {
     const TaskRecord& record = node.record(task());
     const Reason reason = record.settlement->reason;
     ++out_.ends[std::string(name_of(reason))];
+    out_.outcomes.insert(outcome_of(node, record));
     for (std::uint8_t who = kSolver; who <= kLast; ++who) {
       if (!people_.honest.contains(who)) continue;
       const bool solved = who == kSolver && record.proof;
@@ -241,6 +225,7 @@ class Walk {
   std::unique_ptr<Plans> plans_;
   std::vector<Event> path_;
   std::set<Digest> seen_;
+  std::map<Digest, std::set<Digest>> next_;  ///< by the future of a state, those of the states after it
   Explored out_;
 };
 

@@ -10,6 +10,12 @@
 
 namespace dgx::test {
 
+/// The states of a walk that are gone on from once: those with one future (explored_states.h), whatever
+/// follows each of which follows the other; or the same, and whenever another such state is come to, it is
+/// checked that the states after it have the futures of those after the first; or, with that check, only
+/// those of which all that the ledger says is the same.
+enum class Merging : std::uint8_t { kFuture, kChecked, kWhole };
+
 /// A small market of which all histories are walked through: one task, of a submitter who does nothing more.
 /// kSolver may solve it, kVerifier and kWatcher may verify it, whichever is not drawn may be its auditor, and
 /// kFirstStranger volunteers, and robs whoever sells a secret.
@@ -22,6 +28,7 @@ struct SmallMarket {
   int games = 1;        ///< begun by those who are not honest
   /// About so many sequences, spread over all choices, each of which leads to an end; 0: all there are.
   std::int64_t sequences = 0;
+  Merging merging = Merging::kFuture;
 };
 
 /// The outcome of a walk.
@@ -32,12 +39,13 @@ struct Explored {
   std::int64_t statements = 0;               ///< number accepted
   bool complete = true;                      ///< false if some choice was not followed
   std::map<std::string, std::int64_t> ends;  ///< count of different ends by reason
+  std::set<std::string> outcomes;            ///< of the ends: reason, proof and balances
   std::set<std::string> standings;           ///< names of the states of the task
 };
 
 /// Walks through every sequence of statements of these people and of rounds, whose values are two; each
-/// statement when it is first possible, when a slot has ended, at each deadline and a millisecond after. Two
-/// sequences that lead to the same state are gone on from once. In every state
+/// statement when it is first possible, when a slot has ended, at each deadline and a millisecond after. In
+/// every state
 ///
 /// - the sum of all accounts is deposits less withdrawals, and none is negative;
 /// - the task ends if nobody says anything more;

@@ -19,10 +19,11 @@ Explored check(const SmallMarket& market) {
 }  // namespace
 
 TEST_CASE("nobody honest loses in any history of a small market in which solvers name their verifiers") {
-  const Explored honest = check({MarketKind::kNamed, {kSolver, kVerifier, kFirstStranger}});
+  const Explored honest =
+      check({MarketKind::kNamed, {kSolver, kVerifier, kFirstStranger}, false, 1, 0, Merging::kWhole});
   CHECK(honest.complete);
   CHECK(honest.ends.contains("accepted"));
-  const Explored anybody = check({MarketKind::kNamed, {kVerifier}, false, 0});
+  const Explored anybody = check({MarketKind::kNamed, {kVerifier}, false, 0, 0, Merging::kWhole});
   CHECK(anybody.complete);
   CHECK(anybody.ends.contains("no-proof"));
 }
@@ -34,6 +35,25 @@ TEST_CASE("nobody honest loses in histories of small markets that draw, audit an
     const Explored honest = check({kind, {kSolver, kVerifier, kWatcher}, false, 1, 25});
     CHECK(honest.ends.contains("accepted"));
   }
+}
+
+TEST_CASE("a walk that tells apart all that the ledger does comes to the same ends") {
+  for (SmallMarket market : {SmallMarket{MarketKind::kNamed, {}, false, 0},
+                             {MarketKind::kNamed, {}, true, 0},
+                             {MarketKind::kNamed, {kVerifier}, true, 0}}) {
+    const Explored walked = check(market);
+    market.merging = Merging::kWhole;
+    const Explored whole = check(market);
+    CHECK(whole.states > 20 * walked.states);
+    CHECK(whole.outcomes == walked.outcomes);
+    CHECK(whole.standings == walked.standings);
+  }
+}
+
+TEST_CASE("states with one future are followed by states with the same futures") {
+  const Explored walked = check({MarketKind::kNamed, {}, true, 1, 0, Merging::kChecked});
+  CHECK(walked.complete);
+  CHECK(walked.ends.contains("convicted"));
 }
 
 TEST_CASE("a planted fault is found on the way through all histories") {
