@@ -85,6 +85,7 @@ class Walk {
   bool take(Node& node, const Signed<Body>& statement) {
     if (!node.market.apply(statement, node.now).ok()) return false;
     ++out_.statements;
+    names_.add(statement);
     path_.push_back({statement, node.now});
     const auto lost = std::count_if(path_.begin(), path_.end(), [&](const Event& event) {
       return plant_ && plant_(event.statement.body);
@@ -130,7 +131,7 @@ class Walk {
   void visit(const Node& node, std::int64_t sequences) {
     if (!out_.problem.empty()) return;
     const TaskRecord& record = node.record(task());
-    const bool whole = people_.merging == Merging::kWhole;
+    const bool whole = people_.merging == Merging::kWhole || people_.sequences > 0;
     const Digest state = whole ? digest(whole_of(node, record)) : future(node);
     const bool is_new = seen_.insert(state).second;
     if (is_new) check(node, record);
@@ -177,14 +178,16 @@ class Walk {
     return out;
   }
 
-  [[nodiscard]] Digest future(const Node& node) const { return digest(future_of(node, node.record(task()))); }
+  [[nodiscard]] Digest future(const Node& node) const {
+    return digest(future_of(node, node.record(task()), names_));
+  }
 
   /// Checks a state, which is new.
   void check(const Node& node, const TaskRecord& record) {
     ++out_.states;
     out_.standings.emplace(name_of(protocol::standing(record, node.now).state));
     if (!ends_in_silence(node, record)) fail("the task never ends");
-    if (people_.kind == MarketKind::kNamed && !outlasts_delays(record))
+    if (people_.kind <= MarketKind::kDrawn && !outlasts_delays(record))
       fail("games may delay each other by more than a future says");
     if (record.settlement) judge(node);
   }
@@ -226,6 +229,7 @@ class Walk {
   std::vector<Event> path_;
   std::set<Digest> seen_;
   std::map<Digest, std::set<Digest>> next_;  ///< by the future of a state, those of the states after it
+  Names names_;
   Explored out_;
 };
 

@@ -10,10 +10,12 @@
 
 namespace dgx::test {
 
-/// The states of a walk that are gone on from once: those with one future (explored_states.h), whatever
-/// follows each of which follows the other; or the same, and whenever another such state is come to, it is
-/// checked that the states after it have the futures of those after the first; or, with that check, only
-/// those of which all that the ledger says is the same.
+/// The states of a walk that are taken for one, and gone on from once: kFuture, those with one future
+/// (explored_states.h), whatever follows each of which follows the others. kChecked, the same, and at each of
+/// them it is checked that the states after it have the futures of those after the first. kWhole, with that
+/// check, only states of which the whole is the same, and so without it in a walk of some sequences, which
+/// are the more varied for it. The check is for markets that do not re-check verdicts: in those the ledger's
+/// head, which covers more than a state says, draws who is to.
 enum class Merging : std::uint8_t { kFuture, kChecked, kWhole };
 
 /// A small market of which all histories are walked through: one task, of a submitter who does nothing more.

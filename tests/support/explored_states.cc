@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "dgx/protocol/rounds.h"
+#include "dgx/protocol/forced.h"
 
 namespace dgx::test {
 namespace {
@@ -19,18 +19,26 @@ std::string balances_of(const Node& node) {
   return out;
 }
 
-std::string games_in(const Node& node, const TaskRecord& record) {
+/// True if no slot is waited for any more, and none will be.
+bool has_drawn(const Node& node, const TaskRecord& record) {
+  const manifest::Policy& policy = record.task.body.policy;
+  if (policy.beacon_source == 0) return true;
+  if (protocol::rechecks_verdicts(policy) || !record.proof) return false;
+  return protocol::standing(record, node.now).state != protocol::TaskState::kProofCommitted;
+}
+
+std::string games_in(const Node& node, const TaskRecord& record, const Names& names) {
   std::string out;
   const auto ends = protocol::ends_of(record, node.now);
   for (std::size_t i = 0; i < ends.size(); ++i) {
     const protocol::GameRecord& one = record.games[i];
-    out += fmt::format("game {} {} {} ", one.id().hex(), one.bond, one.counted);
+    out += fmt::format("game {} {} {} ", names.of(one.id()).hex(), one.bond, one.counted);
     if (ends[i]) {
       const bool just_won =
           ends[i]->result == protocol::GameResult::kFalls && ends[i]->milliseconds == node.now;
       out += fmt::format("{} {} ", protocol::name_of(ends[i]->result), just_won);
     } else {
-      out += fmt::format("{} {} ", one.game.last().hex(), one.deadline_ms - node.now);
+      out += fmt::format("{} {} ", names.of(one.game.last()).hex(), one.deadline_ms - node.now);
     }
   }
   return out;
@@ -73,25 +81,46 @@ std::string outcome_of(const Node& node, const TaskRecord& record) {
                      balances_of(node));
 }
 
-std::string future_of(const Node& node, const TaskRecord& record) {
-  if (record.task.body.policy.beacon_source != 0) return whole_of(node, record);
+void Names::add(const manifest::Signed<manifest::Body>& statement) {
+  if (names_.contains(statement.id)) return;
+  manifest::Body named = statement.body;
+  if (auto* const verdict = std::get_if<manifest::Verdict>(&named)) verdict->beacon.reset();
+  if (auto* const challenge = std::get_if<manifest::Challenge>(&named); challenge && challenge->verdict)
+    challenge->verdict = of(*challenge->verdict);
+  if (auto* const move = std::get_if<manifest::Move>(&named)) {
+    move->game = of(move->game);
+    move->previous = of(move->previous);
+  }
+  names_.emplace(statement.id, manifest::statement_id(manifest::payload_of(named, statement.signer)));
+}
+
+std::string future_of(const Node& node, const TaskRecord& record, const Names& names) {
+  if (!has_drawn(node, record)) return whole_of(node, record);
   if (record.settlement) return outcome_of(node, record);
   const protocol::Standing stands = protocol::standing(record, node.now);
   std::string out = fmt::format("{} {} {}", protocol::name_of(stands.state), node.games, balances_of(node));
   if (stands.deadline_ms) out += fmt::format("until {} ", *stands.deadline_ms - node.now);
   for (const auto& [id, offer] : record.offers) out += fmt::format("offer {} {} ", id.hex(), offer.bond);
-  out += fmt::format("solver {} proof {} beacon {} opening {} verdict {} {} ", record.solver.has_value(),
-                     brief(record.proof), brief(record.beacon), brief(record.opening), brief(record.verdict),
-                     record.games_before_verdict);
-  for (const auto& [who, one] : record.committed)
-    out += fmt::format("committed {} {} ", who.hex(), one.commitment.hex());
-  return out + games_in(node, record) + (record.delivered ? "delivered" : "");
+  out += fmt::format("solver {} proof {} beacon {} opening {} ", record.solver.has_value(),
+                     brief(record.proof), brief(record.beacon), record.opening.has_value());
+  if (record.round) {
+    out += fmt::format("round {} ", record.round->source.value.hex());
+    for (const protocol::DrawnVerifier& one : record.round->drawn) out += one.drawn.verifier.hex() + " ";
+  }
+  if (const auto verifier = protocol::verifier_at(record, node.now))
+    out += fmt::format("verifier {} ", verifier->hex());
+  for (const auto& [who, one] : record.committed) out += fmt::format("committed {} ", who.hex());
+  if (record.verdict)
+    out += fmt::format("verdict {} {} ", names.of(record.verdict->id).hex(), record.games_before_verdict);
+  return out + games_in(node, record, names) + (record.delivered ? "delivered" : "");
 }
 
 bool outlasts_delays(const TaskRecord& record) {
-  constexpr std::int64_t kMostWaiting = 63;
+  constexpr std::int64_t kMostWaiting = 63;  // windows, as in the rules
+  const std::int64_t others = std::ssize(record.games) - 1;
   return std::all_of(record.games.begin(), record.games.end(), [&](const protocol::GameRecord& one) {
-    return one.game.turn() * std::ssize(record.games) <= kMostWaiting;
+    const std::int64_t answers = one.game.turn() / 2;  // the defender's so far, each at most that late
+    return (answers + 1) * others <= kMostWaiting;
   });
 }
 

@@ -40,20 +40,25 @@ TEST_CASE("nobody honest loses in histories of small markets that draw, audit an
 TEST_CASE("a walk that tells apart all that the ledger does comes to the same ends") {
   for (SmallMarket market : {SmallMarket{MarketKind::kNamed, {}, false, 0},
                              {MarketKind::kNamed, {}, true, 0},
-                             {MarketKind::kNamed, {kVerifier}, true, 0}}) {
+                             {MarketKind::kNamed, {kVerifier}, true, 0},
+                             {MarketKind::kDrawn, {kSolver, kVerifier, kWatcher}, false, 0}}) {
     const Explored walked = check(market);
     market.merging = Merging::kWhole;
     const Explored whole = check(market);
-    CHECK(whole.states > 20 * walked.states);
+    CHECK(whole.states > 10 * walked.states);
     CHECK(whole.outcomes == walked.outcomes);
     CHECK(whole.standings == walked.standings);
   }
 }
 
 TEST_CASE("states with one future are followed by states with the same futures") {
-  const Explored walked = check({MarketKind::kNamed, {}, true, 1, 0, Merging::kChecked});
-  CHECK(walked.complete);
-  CHECK(walked.ends.contains("convicted"));
+  const SmallMarket named{MarketKind::kNamed, {}, true, 1, 0, Merging::kChecked};
+  const SmallMarket drawn{MarketKind::kDrawn, {kVerifier}, true, 0, 0, Merging::kChecked};
+  for (const SmallMarket& market : {named, drawn}) {
+    const Explored walked = check(market);
+    CHECK(walked.complete);
+    CHECK(walked.ends.contains("convicted"));
+  }
 }
 
 TEST_CASE("a planted fault is found on the way through all histories") {
