@@ -1,6 +1,6 @@
 #!/bin/sh
 # Workers that send a thousandth of their numbers reach the accuracy of dense ones (dgc.py): the perceptron on Fashion-MNIST, 12 epochs, three seeds.
-# About 12 minutes on two cores. BUILD/dgc keeps the runs, so that it can be interrupted.
+# About 25 minutes on two cores. BUILD/dgc keeps the runs, so that it can be interrupted.
 set -eu
 build=$1
 here=$(cd "$(dirname "$0")/.." && pwd)
