@@ -13,6 +13,10 @@ namespace {
 /// The first byte: how many of a float's bytes are there, its upper ones.
 constexpr std::uint8_t kWholeFloats = 4, kUpperHalves = 2;
 
+bool is_zero(std::span<const std::byte> bytes) {
+  return std::ranges::all_of(bytes, [](std::byte byte) { return byte == std::byte{0}; });
+}
+
 std::uint32_t bits_of(float value) { return std::bit_cast<std::uint32_t>(value); }
 
 /// The number of low bits of a gap that are written as they are, the rest in unary: near the logarithm of ln
@@ -223,6 +227,39 @@ Status unpack_bits(std::span<const std::byte> packed, int bits, std::span<std::u
   if (pending != 0)
     return malformed(fmt::format("coded values: byte {}: bits behind the last number", at - 1));
   return {};
+}
+
+std::vector<std::byte> encode_rows(ByteView values, std::size_t row) {
+  const std::size_t count = values.size() / row;
+  std::vector<std::byte> out((count + 7) / 8);
+  for (std::size_t n = 0; n < count; ++n) {
+    const auto bytes = std::as_bytes(values.subspan(n * row, row));
+    if (is_zero(bytes)) continue;
+    out[n / 8] |= std::byte{1} << n % 8;
+    out.insert(out.end(), bytes.begin(), bytes.end());
+  }
+  return out;
+}
+
+Status decode_rows(std::span<const std::byte> coded, std::size_t row, std::span<std::uint8_t> values) {
+  const std::size_t count = values.size() / row, head = (count + 7) / 8;
+  const auto wrong = [&](const char* what) { return malformed(fmt::format("coded rows: {}", what)); };
+  if (coded.size() < head) return wrong("the text ends too early");
+  const auto bits = coded.first(head);
+  if (count % 8 != 0 && (bits.back() >> count % 8) != std::byte{0}) return wrong("bits behind the last row");
+  auto rest = coded.subspan(head);
+  for (std::size_t n = 0; n < count; ++n) {
+    const auto to = values.subspan(n * row, row);
+    if ((bits[n / 8] >> n % 8 & std::byte{1}) == std::byte{0}) {
+      std::ranges::fill(to, std::uint8_t{0});
+      continue;
+    }
+    if (rest.size() < row) return wrong("the text ends too early");
+    if (is_zero(rest.first(row))) return wrong("a row of zeros");
+    std::memcpy(to.data(), rest.data(), row);
+    rest = rest.subspan(row);
+  }
+  return rest.empty() ? Status() : wrong("bytes behind the last row");
 }
 
 }  // namespace dgx::exchange

@@ -76,19 +76,6 @@ void find_body(const Program& program, Classes& classes) {
   }
 }
 
-void find_gathers(const Program& program, Classes& classes) {
-  for (const ValueIndex v : program.values.indices()) {
-    const std::size_t before = classes.gathers.size();
-    for (std::size_t n = 0; n < program.values[v].accesses.size(); ++n) {
-      const Gather gather{program.values[v].accesses[n].value, v};
-      if (program.values[gather.value].kind == Kind::kInput || !needs_whole(program, classes, v, n)) continue;
-      const auto first = classes.gathers.begin() + static_cast<std::ptrdiff_t>(before);
-      if (std::find(first, classes.gathers.end(), gather) == classes.gathers.end())
-        classes.gathers.push_back(gather);
-    }
-  }
-}
-
 }  // namespace
 
 char letter_of(SampleClass of) {
@@ -156,8 +143,22 @@ Result<Classes> classify(const Program& program, std::int64_t slices) {
   for (const ValueIndex v : program.values.indices())
     classes.of.push_back(class_by_reads(program, v, classes.of, slices));
   find_body(program, classes);
-  find_gathers(program, classes);
+  classes.gathers = gathers_of(program, classes);
   return classes;
+}
+
+std::vector<Gather> gathers_of(const Program& program, const Classes& classes) {
+  std::vector<Gather> out;
+  for (const ValueIndex v : program.values.indices()) {
+    const std::size_t before = out.size();
+    for (std::size_t n = 0; n < program.values[v].accesses.size(); ++n) {
+      const Gather gather{program.values[v].accesses[n].value, v};
+      if (program.values[gather.value].kind == Kind::kInput || !needs_whole(program, classes, v, n)) continue;
+      const auto first = out.begin() + static_cast<std::ptrdiff_t>(before);
+      if (std::find(first, out.end(), gather) == out.end()) out.push_back(gather);
+    }
+  }
+  return out;
 }
 
 std::vector<ValueIndex> divided_entries(const Program& program, const Classes& classes,

@@ -44,7 +44,7 @@ class PieceWriter {
       return refused(fmt::format("it would have more than {} bytes in a part", kMaxLineBytes));
     piece_.program.values.push_back(std::move(line));
     piece_.origins.push_back(origin);
-    if (origin.as == PieceLine::As::kMade) made_[origin.value] = at;
+    if (origin.as == PieceLine::As::kMade || origin.as == PieceLine::As::kSlices) made_[origin.value] = at;
     if (origin.as == PieceLine::As::kWhole) whole_[origin.value] = at;
     return {};
   }
@@ -77,15 +77,15 @@ Result<Piece> checked(Piece piece) {
   return piece;
 }
 
-/// The values of class S that some line of the body reads: slice by slice, and whole.
+/// The values that some line of a rank's body reads: of class S slice by slice or whole, others in `slices`.
 struct Reads {
   ByValue<bool> slices, whole;
 };
 
-Reads reads_of_body(const Program& program, const Classes& classes) {
+Reads reads_of_body(const Program& program, const Classes& classes, int rank) {
   Reads reads{ByValue<bool>(program.values.size(), false), ByValue<bool>(program.values.size(), false)};
   for (const ValueIndex v : program.values.indices()) {
-    if (!classes.body[v]) continue;
+    if (!classes.body[v] || !classes.is_on(v, rank)) continue;
     const auto& accesses = program.values[v].accesses;
     for (std::size_t n = 0; n < accesses.size(); ++n)
       (needs_whole(program, classes, v, n) ? reads.whole : reads.slices)[accesses[n].value] = true;
@@ -101,32 +101,45 @@ Primitive local_input(const Primitive& input, SampleClass of, const Cut& cut) {
   return local;
 }
 
+/// A part, and the rank that makes it.
+struct Place {
+  Cut cut;
+  int rank = 0;
+};
+
 /// The line as a part computes it; `lines` has what it reads.
-Primitive local_line(const Program& program, const Classes& classes, ValueIndex v, const Cut& cut,
+Primitive local_line(const Program& program, const Classes& classes, ValueIndex v, const Place& place,
                      const PieceWriter& lines) {
   std::vector<Reading> readings;
   const Primitive& line = program.values[v];
   for (std::size_t n = 0; n < line.accesses.size(); ++n) {
     const ValueIndex read = line.accesses[n].value;
     const bool whole = needs_whole(program, classes, v, n);
-    readings.push_back(
-        {whole ? lines.whole(read) : lines.made(read), !whole && classes.of[read] == SampleClass::kSharded});
+    const bool is_cut = classes.of[read] == SampleClass::kSharded || !classes.is_on(read, place.rank);
+    readings.push_back({whole ? lines.whole(read) : lines.made(read), !whole && is_cut});
   }
-  return cut_line(line, classes.of[v], cut, readings);
+  return cut_line(line, classes.of[v], place.cut, readings);
 }
 
 /// Appends the line, and before one of class C its carry, which it becomes.
-Status append_local(const Program& program, const Classes& classes, ValueIndex v, const Cut& cut,
+Status append_local(const Program& program, const Classes& classes, ValueIndex v, const Place& place,
                     PieceWriter& lines) {
   const Primitive& line = program.values[v];
-  Primitive local = local_line(program, classes, v, cut, lines);
+  Primitive local = local_line(program, classes, v, place, lines);
   if (classes.of[v] == SampleClass::kCarried) {
     const ValueIndex carry = lines.piece().program.values.next();
     DGX_CHECK(lines.append_state(carry_name(v), line, {v, PieceLine::As::kCarry}));
     lines.piece().program.values[carry].next = lines.piece().program.values.next();
-    if (line.kind == Kind::kChain && cut.begin > 0) begin_at(local, carry);
+    if (line.kind == Kind::kChain && place.cut.begin > 0) begin_at(local, carry);
   }
   return lines.append(std::move(local), {v, PieceLine::As::kMade});
+}
+
+/// Appends the part's slices of what another rank makes.
+Status append_slices(const Program& program, ValueIndex v, const Cut& cut, PieceWriter& lines) {
+  Primitive slices = program.values[v];
+  slices.shape[0] = cut.share(slices.shape[0]);
+  return lines.append_state(value_name(v), slices, {v, PieceLine::As::kSlices});
 }
 
 bool is_divided(const Program& program, const Classes& classes, ValueIndex v) {
@@ -135,11 +148,12 @@ bool is_divided(const Program& program, const Classes& classes, ValueIndex v) {
          classes.of[v] == SampleClass::kSharded;
 }
 
-/// The values that a tail reads, or that become an entry which is not divided.
-ByValue<bool> reads_of_tail(const Program& program, const Classes& classes) {
+/// The values that a rank's tail reads, or that become an entry which is not divided.
+ByValue<bool> reads_of_tail(const Program& program, const Classes& classes, int rank) {
   ByValue<bool> reads(program.values.size(), false);
   for (const ValueIndex v : program.values.indices()) {
     const Primitive& line = program.values[v];
+    if (!classes.is_on(v, rank)) continue;
     if (line.next && !is_divided(program, classes, v)) reads[*line.next] = true;
     if (classes.body[v] || line.kind == Kind::kInput) continue;
     for (const Access& access : line.accesses) reads[access.value] = true;
@@ -166,19 +180,23 @@ ByValue<bool> needs_of_gathers(const Program& program, const Classes& classes) {
 std::string value_name(ValueIndex value) { return fmt::format("value/{}", value); }
 std::string carry_name(ValueIndex value) { return fmt::format("carry/{}", value); }
 
-Result<Piece> local_program(const Program& program, const Classes& classes, SliceRange part) {
+Result<Piece> local_program(const Program& program, const Classes& classes, SliceRange part, int rank) {
   if (part.begin < 0 || part.begin >= part.end || part.end > classes.slices)
     return internal_error(fmt::format("no slices {} to {} in {}", part.begin, part.end, classes.slices));
   if (std::ranges::find(classes.body, true) == classes.body.end())
     return usage_error("program: no line can be cut, since none works sample by sample", kWithoutParts);
   const Cut cut{part.begin, part.end - part.begin, classes.slices};
-  const Reads reads = reads_of_body(program, classes);
+  const Reads reads = reads_of_body(program, classes, rank);
   PieceWriter lines(program.values.size());
   for (const ValueIndex v : program.values.indices()) {
     if (!classes.body[v]) continue;
     const Primitive& line = program.values[v];
     const bool is_input = line.kind == Kind::kInput;
-    if (!is_input) DGX_CHECK(append_local(program, classes, v, cut, lines));
+    if (!classes.is_on(v, rank)) {
+      if (!is_input && reads.slices[v]) DGX_CHECK(append_slices(program, v, cut, lines));
+      continue;
+    }
+    if (!is_input) DGX_CHECK(append_local(program, classes, v, {cut, rank}, lines));
     if (is_input && reads.slices[v])
       DGX_CHECK(lines.append(local_input(line, classes.of[v], cut), {v, PieceLine::As::kMade}));
     if (reads.whole[v]) DGX_CHECK(lines.append_state(value_name(v), line, {v, PieceLine::As::kWhole}));
@@ -186,20 +204,21 @@ Result<Piece> local_program(const Program& program, const Classes& classes, Slic
   return checked(std::move(lines.piece()));
 }
 
-Result<Piece> tail_program(const Program& program, const Classes& classes) {
-  const ByValue<bool> reads = reads_of_tail(program, classes);
+Result<Piece> tail_program(const Program& program, const Classes& classes, int rank) {
+  const ByValue<bool> reads = reads_of_tail(program, classes, rank);
   PieceWriter lines(program.values.size());
   for (const ValueIndex v : program.values.indices()) {
     const Primitive& line = program.values[v];
-    if (is_divided(program, classes, v)) continue;
-    const bool is_state = line.kind == Kind::kInput && line.source.kind == Source::Kind::kState;
-    if (is_state || (line.kind == Kind::kInput && reads[v])) {
+    const bool is_input = line.kind == Kind::kInput, of_body = !is_input && classes.body[v];
+    if (is_divided(program, classes, v) || (!of_body && !classes.is_on(v, rank))) continue;
+    const bool is_state = is_input && line.source.kind == Source::Kind::kState;
+    if (is_state || (is_input && reads[v])) {
       DGX_CHECK(lines.append(line, {v, PieceLine::As::kMade}));
-    } else if (line.kind != Kind::kInput && !classes.body[v]) {
+    } else if (!is_input && !of_body) {
       Primitive local = line;
       for (Access& access : local.accesses) access.value = lines.any(access.value);
       DGX_CHECK(lines.append(std::move(local), {v, PieceLine::As::kMade}));
-    } else if (line.kind != Kind::kInput && reads[v]) {
+    } else if (of_body && reads[v]) {
       DGX_CHECK(lines.append_state(value_name(v), line, {v, PieceLine::As::kWhole}));
     }
   }

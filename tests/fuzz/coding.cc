@@ -1,5 +1,5 @@
-// Coded values, sparse floats and packed numbers: whatever is decoded is inside, and is encoded to the same
-// bytes.
+// Coded values, sparse floats, rows and packed numbers: whatever is decoded is inside, and is encoded to the
+// same bytes.
 
 #include "dgx/exchange/coding.h"
 
@@ -12,9 +12,19 @@ using namespace dgx;
 
 namespace {
 
+constexpr std::size_t kRow = 16;
+
 std::string coded_text(std::span<const float> values, unsigned count) {
   std::string out(1, static_cast<char>(count));
   for (const std::byte byte : exchange::encode_sparse(values)) out += static_cast<char>(byte);
+  return out;
+}
+
+std::string coded_rows(std::span<const float> values, unsigned count) {
+  const auto* const bytes = reinterpret_cast<const std::uint8_t*>(values.data());
+  std::string out(1, static_cast<char>(count));
+  for (const std::byte byte : exchange::encode_rows({bytes, values.size_bytes()}, kRow))
+    out += static_cast<char>(byte);
   return out;
 }
 
@@ -27,6 +37,7 @@ std::vector<std::string> fuzz::seeds() {
     out.push_back(coded_text(values, count));
     for (std::size_t n = 3; n < values.size(); n += 17) values[n] = static_cast<float>(n);
     out.push_back(coded_text(values, count));
+    out.push_back(coded_rows(values, count));
     for (float& value : values) value += 0.1F;
     out.push_back(coded_text(values, count));
   }
@@ -47,12 +58,17 @@ void unpack(std::span<const std::byte> coded, std::size_t count) {
 
 }  // namespace
 
-/// The first byte says how many floats there are, in fours, and how many numbers; the others are the text.
+/// The first byte says how many floats there are, in fours, or rows of four, or numbers; the others are the
+/// text.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   const std::size_t count = std::size_t{data[0]} * 4;
   const auto coded = std::as_bytes(std::span(data, size)).subspan(1);
   unpack(coded, data[0]);
+  std::vector<std::uint8_t> rows(count * sizeof(float), 1);
+  if (exchange::decode_rows(coded, kRow, rows).ok())
+    fuzz::require(std::ranges::equal(exchange::encode_rows(rows, kRow), coded),
+                  "accepted rows are encoded to the same bytes");
   // A heap block of the size that is asked for, so that a sanitizer sees a write behind it.
   std::vector<float> values(count, 1.0F);
   if (!exchange::decode_sparse(coded, values).ok()) return 0;

@@ -9,6 +9,7 @@
 #include "dgx/kernels/dot_state.h"
 #include "dgx/kernels/evaluate.h"
 #include "dgx/kernels/scalar.h"
+#include "dgx/program/experts.h"
 #include "dgx/program/line.h"
 
 namespace dgx::test {
@@ -91,6 +92,7 @@ struct CutStep {
   ByValue<Tensor> whole = {};
   std::map<ValueIndex, std::vector<kernels::DotState>> dots = {};
   std::map<ValueIndex, Tensor> chains = {};
+  std::map<ValueIndex, int> made_by = {};  // how many parts
 
   [[nodiscard]] bool at(std::size_t q, ValueIndex v, PieceLine::As as) const {
     return !parts[q].done() && pieces[q].origins[parts[q].next()] == PieceLine{v, as};
@@ -103,6 +105,7 @@ struct CutStep {
       part.give(chains.contains(v) ? chains.at(v) : Tensor(carry.dtype, carry.shape));
     }
     if (!at(q, v, PieceLine::As::kMade)) return {};
+    ++made_by[v];
     const bool sharded = classes.of[v] == SampleClass::kSharded;
     if (part.line().kind == Kind::kInput) {
       part.give(sharded ? slices_of(inputs[v], bounds[q], bounds[q + 1], classes.slices) : inputs[v]);
@@ -119,6 +122,10 @@ struct CutStep {
   Result<Tensor> assembled(ValueIndex v) {
     const Primitive& line = program.values[v];
     if (line.kind == Kind::kInput) return inputs[v];
+    if (const int home = classes.home_of(v); home != program::Classes::kEveryRank) {
+      if (made_by[v] != 1) return internal_error(fmt::format("value {} is made {} times", v, made_by[v]));
+      return parts[static_cast<std::size_t>(home)].last();
+    }
     if (classes.of[v] == SampleClass::kCarried && line.kind == Kind::kChain) return chains.at(v);
     Tensor value(line.dtype, line.shape);
     if (classes.of[v] == SampleClass::kCarried) {
@@ -144,7 +151,7 @@ struct CutStep {
 
   Status run_body() {
     for (std::size_t q = 0; q + 1 < bounds.size(); ++q) {
-      DGX_TRY(Piece piece, local_program(program, classes, {bounds[q], bounds[q + 1]}));
+      DGX_TRY(Piece piece, local_program(program, classes, {bounds[q], bounds[q + 1]}, static_cast<int>(q)));
       pieces.push_back(std::move(piece));
     }
     for (const Piece& piece : pieces) parts.emplace_back(piece.program);
@@ -158,18 +165,30 @@ struct CutStep {
       }
       for (std::size_t q = 0; q < parts.size(); ++q) {
         if (at(q, v, PieceLine::As::kWhole)) parts[q].give(whole[v]);
+        if (at(q, v, PieceLine::As::kSlices))
+          parts[q].give(slices_of(whole[v], bounds[q], bounds[q + 1], classes.slices));
       }
     }
     const bool all = std::ranges::all_of(parts, &Lines::done);
     return all ? Status() : internal_error("a part has lines that nothing made");
   }
 
-  Status run_tail() {
-    DGX_TRY(const Piece piece, tail_program(program, classes));
+  Status run_tails() {
+    const std::size_t tails = classes.home.empty() ? 1 : parts.size();
+    for (std::size_t q = 0; q < tails; ++q) DGX_CHECK(run_tail(static_cast<int>(q)));
+    return {};
+  }
+
+  Status run_tail(int rank) {
+    DGX_TRY(const Piece piece, tail_program(program, classes, rank));
+    const auto given = given_by_homes(program, classes, {});
     Lines lines(piece.program);
     while (!lines.done()) {
       const PieceLine origin = piece.origins[lines.next()];
       if (lines.line().kind == Kind::kInput) {
+        const bool is_there =
+            classes.is_on(origin.value, rank) || std::ranges::binary_search(given, origin.value);
+        if (!is_there) return internal_error(fmt::format("nobody gives value {}", origin.value));
         lines.give(whole[origin.value]);
         continue;
       }
@@ -238,7 +257,7 @@ Result<ByValue<Tensor>> evaluate_in_parts(const Program& program, const program:
                                           const ByValue<Tensor>& inputs) {
   CutStep step{program, classes, bounds, inputs};
   DGX_CHECK(step.run_body());
-  DGX_CHECK(step.run_tail());
+  DGX_CHECK(step.run_tails());
   return std::move(step.whole);
 }
 

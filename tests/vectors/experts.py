@@ -1,9 +1,10 @@
-"""Vectors for experts that are at home on one rank each, derived from dgx-placement(7), EXPERTS, with Python's standard library:
+"""Vectors for experts that are at home on one rank each, derived from dgx-placement(7), EXPERTS and CODINGS, with Python's standard library:
 /usr/bin/python3 tests/vectors/experts.py > tests/vectors/experts.json
 /usr/bin/python3 tests/vectors/experts.py table      what a step moves for each number of ranks, and what is carried without homes
 /usr/bin/python3 tests/vectors/experts.py check      exits 1 unless experts.json is as it would be made"""
 import json
 import math
+import random
 import sys
 
 import placement
@@ -252,6 +253,20 @@ def described(path, slices=None):
     return out
 
 
+def coded_rows(values, row):
+    """The rows coding of CODINGS."""
+    rows = [values[n:n + row] for n in range(0, len(values), row)]
+    bits = sum(1 << n for n, each in enumerate(rows) if any(each))
+    return bits.to_bytes((len(rows) + 7) // 8, "little") + b"".join(each for each in rows if any(each))
+
+
+def row_vectors():
+    numbers = random.Random(5)
+    for row, zeros in ((4, "0"), (4, "1"), (12, "101101"), (64, "10000001"), (4, "110100100"), (1, "0110001111010001")):
+        values = b"".join(bytes(row) if zero == "1" else bytes(numbers.choice((0, 0, 128, 255)) for _ in range(row - 1)) + b"\1" for zero in zeros)
+        yield dict(row=row, values=values.hex(), coded=coded_rows(values, row).hex())
+
+
 def programs():
     yield from ((path, None) for path in sorted((HERE / "placement").glob("*.program.jsonl")))
     yield from ((path, 3 if path.name.startswith("workers") else None) for path in sorted((HERE / "experts").glob("*.program.jsonl")))
@@ -271,7 +286,7 @@ def table():
 def main():
     if sys.argv[1:] == ["table"]:
         return table()
-    text = json.dumps([described(path, slices) for path, slices in programs()], sort_keys=True, separators=(",", ":"))
+    text = json.dumps(dict(programs=[described(path, slices) for path, slices in programs()], rows=list(row_vectors())), sort_keys=True, separators=(",", ":"))
     if sys.argv[1:] == ["check"]:
         same = text + "\n" == (HERE / "experts.json").read_text()
         sys.exit(None if same else "experts.json is not what this makes")

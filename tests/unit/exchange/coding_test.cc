@@ -133,3 +133,46 @@ TEST_CASE("what is wrong with a text is said with its place") {
   CHECK_THAT(refusal(text({4, 0}), 0), Catch::Contains("4 bytes a value where 2 would do"));
   CHECK(refusal(text({2, 0}), 0).empty());
 }
+
+TEST_CASE("rows are coded as the page says, and nothing else is decoded") {
+  const json::Value vectors = test::read_vectors(DGX_VECTORS "/experts.json");
+  for (const json::Value& vector : *test::member(vectors, "rows").as_array()) {
+    std::vector<std::uint8_t> values;
+    for (const std::byte byte : bytes_of(*test::member(vector, "values").as_string()))
+      values.push_back(std::to_integer<std::uint8_t>(byte));
+    const auto row = static_cast<std::size_t>(test::integer(vector, "row"));
+    const auto coded = bytes_of(*test::member(vector, "coded").as_string());
+    CAPTURE(values.size(), row);
+    CHECK(encode_rows(values, row) == coded);
+    std::vector<std::uint8_t> decoded(values.size(), 7);
+    REQUIRE(decode_rows(coded, row, decoded).ok());
+    CHECK(decoded == values);
+    for (std::size_t size = 0; size < coded.size(); ++size)
+      CHECK_FALSE(decode_rows(std::span(coded).first(size), row, decoded).ok());
+    auto longer = coded;
+    longer.push_back(std::byte{1});
+    CHECK_FALSE(decode_rows(longer, row, decoded).ok());
+    for (std::size_t bit = 0; bit < coded.size() * 8; ++bit) {
+      auto changed = coded;
+      changed[bit / 8] ^= std::byte{1} << bit % 8;
+      if (!decode_rows(changed, row, decoded).ok()) continue;
+      CHECK(encode_rows(decoded, row) == changed);
+      CHECK(decoded != values);
+    }
+  }
+}
+
+TEST_CASE("what is wrong with coded rows is said") {
+  const auto refused = [](const std::string& hex) {
+    std::vector<std::uint8_t> rows(12);  // three of four bytes
+    const Status status = decode_rows(bytes_of(hex), 4, rows);
+    REQUIRE_FALSE(status.ok());
+    CHECK(status.error().code == ErrorCode::kMalformed);
+    return status.error().message;
+  };
+  CHECK(refused("") == "coded rows: the text ends too early");
+  CHECK(refused("01010203") == "coded rows: the text ends too early");
+  CHECK(refused("08") == "coded rows: bits behind the last row");
+  CHECK(refused("0100000000") == "coded rows: a row of zeros");
+  CHECK(refused("010102030405") == "coded rows: bytes behind the last row");
+}

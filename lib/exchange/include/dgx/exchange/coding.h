@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "dgx/core/bytes.h"
 #include "dgx/core/result.h"
 
 namespace dgx::exchange {
@@ -38,5 +39,17 @@ namespace dgx::exchange {
 /// length, or bits behind the last number; `numbers` then hold anything. Cost: linear.
 [[nodiscard]] Status unpack_bits(std::span<const std::byte> packed, int bits,
                                  std::span<std::uint8_t> numbers);
+
+/// Rows of numbers, `row` bytes each, of which some are all +0 (dgx-placement(7), "CODINGS"): what goes to
+/// experts and back, as many slots have no token. It is lossless, and equal rows have one text.
+
+/// The coded rows; `row` is above 0 and divides the bytes. Cost: linear in them.
+[[nodiscard]] std::vector<std::byte> encode_rows(ByteView values, std::size_t row);
+
+/// Writes every one of `values` from what encode_rows() gave for as many bytes. kMalformed if the text is too
+/// short or too long, or not what encode_rows() would write; `values` then hold anything. Cost: linear in
+/// both.
+[[nodiscard]] Status decode_rows(std::span<const std::byte> coded, std::size_t row,
+                                 std::span<std::uint8_t> values);
 
 }  // namespace dgx::exchange

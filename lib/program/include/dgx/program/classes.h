@@ -34,7 +34,15 @@ struct Classes {
   kernels::ByValue<bool> body;
   /// Without those of inputs, which are not moved; by reader, then in order of its accesses, each pair once.
   std::vector<Gather> gathers;
+  /// The rank that alone makes and has a line or entry, for each, or kEveryRank (program/experts.h). Empty if
+  /// all ranks have all.
+  kernels::ByValue<int> home;
 
+  static constexpr int kEveryRank = -1;
+  [[nodiscard]] int home_of(kernels::ValueIndex v) const { return home.empty() ? kEveryRank : home[v]; }
+  [[nodiscard]] bool is_on(kernels::ValueIndex v, int rank) const {
+    return home_of(v) == kEveryRank || home_of(v) == rank;
+  }
   /// The first gather whose reader is in the body: parts cannot be made one after another.
   [[nodiscard]] std::optional<Gather> first_in_body() const;
 };
@@ -51,6 +59,9 @@ struct Classes {
 /// Classes the lines of a checked program, whose batch is to be cut into `slices` equal slices. kUsage if
 /// they do not divide the batch; errors of batch_samples(). Cost: linear in the text.
 [[nodiscard]] Result<Classes> classify(const Program& program, std::int64_t slices);
+
+/// The gathers of lines that have these classes.
+[[nodiscard]] std::vector<Gather> gathers_of(const Program& program, const Classes& classes);
 
 /// The entries whose slices alone each part makes and reads (dgx-placement(7), "Ranks", divided entries), by
 /// the numbers of their inputs, ascending. None whose next is among `watched`.

@@ -18,9 +18,10 @@ struct SliceRange {
 /// A line of a piece: what it is of the step program's line `value`.
 struct PieceLine {
   enum class As : std::uint8_t {
-    kMade,   ///< the line itself: the part's slices, the part's share of a fold, or all of it
-    kWhole,  ///< the input `state value/N`, its whole value
-    kCarry,  ///< the input `state carry/N`, its running state, which becomes the line
+    kMade,    ///< the line itself: the part's slices, the part's share of a fold, or all of it
+    kWhole,   ///< the input `state value/N`, its whole value
+    kCarry,   ///< the input `state carry/N`, its running state, which becomes the line
+    kSlices,  ///< the input `state value/N`, the part's slices of what another rank makes
   };
   kernels::ValueIndex value{};
   As as = As::kMade;
@@ -37,16 +38,19 @@ struct Piece {
 /// The local program of a part: the body for some slices. A line of class C has its carry before it, the
 /// entry that it becomes. A chain begins there, unless the part is the first. A dot is over the part's
 /// positions alone: whoever runs the piece must go on with its running state (kernels/dot_state.h), of which
-/// the text says no more.
+/// the text says no more. Of a line that is at home on another rank than `rank` it has what lines of class S
+/// read, as an input (dgx-placement(7), "Experts").
 ///
 /// kUsage, naming the step program's line and the cap, if a line or the piece would exceed one of
 /// dgx-program(5), or if the body has no line; kInternal unless the part is one of classes.slices.
-[[nodiscard]] Result<Piece> local_program(const Program& program, const Classes& classes, SliceRange part);
+[[nodiscard]] Result<Piece> local_program(const Program& program, const Classes& classes, SliceRange part,
+                                          int rank = 0);
 
 /// The tail: what is done once when all parts are. Its state inputs have a `next` as the program's; entries
-/// of class S, which whoever runs the parts has divided, are none of them. Errors as local_program();
-/// kMalformed if it would have no line, as no step program's has.
-[[nodiscard]] Result<Piece> tail_program(const Program& program, const Classes& classes);
+/// of class S, which whoever runs the parts has divided, are none of them, nor are entries and lines that are
+/// at home on another rank than `rank`. Errors as local_program(); kMalformed if it would have no line, as no
+/// step program's has.
+[[nodiscard]] Result<Piece> tail_program(const Program& program, const Classes& classes, int rank = 0);
 
 /// The first gather of the body whose value depends on a state input: only parts that are made side by side
 /// can gather it. nullopt if there is none: then head_program() has all that the body gathers, and parts can

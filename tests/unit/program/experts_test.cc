@@ -1,0 +1,167 @@
+#include "dgx/program/experts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <chrono>
+
+#include "dgx/program/check.h"
+#include "dgx/program/line.h"
+#include "dgx/program/pieces.h"
+#include "in_parts.h"
+#include "json_vectors.h"
+
+using namespace dgx;
+using namespace dgx::program;
+using kernels::ValueIndex;
+
+namespace {
+
+const json::Array& vectors() {
+  static const json::Value value = test::read_vectors(DGX_VECTORS "/experts.json");
+  return *test::member(value, "programs").as_array();
+}
+
+Program parsed(const std::string& source) {
+  auto program = parse_program(source);
+  if (!program.ok()) FAIL(program.error().message);
+  if (const Status status = check_program(*program); !status.ok()) FAIL(status.error().message);
+  return *std::move(program);
+}
+
+Program stored(const json::Value& vector) {
+  const auto source =
+      read_file(DGX_VECTORS "/" + *test::member(vector, "program").as_string(), kMaxProgramBytes);
+  REQUIRE(source.ok());
+  return parsed(*source);
+}
+
+std::vector<std::int64_t> integers(const json::Value& object, std::string_view key) {
+  std::vector<std::int64_t> out;
+  for (const json::Value& each : *test::member(object, key).as_array()) out.push_back(*each.as_int());
+  return out;
+}
+
+std::vector<std::int64_t> numbers_of(const kernels::ByValue<int>& items) {
+  return std::vector<std::int64_t>(items.begin(), items.end());
+}
+
+void check_roots(const json::Value& ranks, const Program& program, const Classes& classes) {
+  const auto bounds = integers(ranks, "bounds");
+  const json::Array& parts = *test::member(ranks, "parts").as_array();
+  const json::Array& tails = *test::member(ranks, "tails").as_array();
+  for (std::size_t r = 0; r < parts.size(); ++r) {
+    CAPTURE(r);
+    const auto local = local_program(program, classes, {bounds[r], bounds[r + 1]}, static_cast<int>(r));
+    if (!local.ok()) FAIL(local.error().message);
+    CHECK(program_root(print_program(local->program)).hex() == *parts[r].as_string());
+    const auto tail = tail_program(program, classes, static_cast<int>(r));
+    if (!tail.ok()) FAIL(tail.error().message);
+    CHECK(program_root(print_program(tail->program)).hex() == *tails[r].as_string());
+  }
+}
+
+}  // namespace
+
+TEST_CASE("experts, their homes, and what ranks make without the others' are as the page says") {
+  std::size_t found = 0;
+  for (const json::Value& vector : vectors()) {
+    const Program program = stored(vector);
+    CAPTURE(*test::member(vector, "program").as_string());
+    const Classes classes = classify(program, test::integer(vector, "slices")).value();
+    const Experts experts = find_experts(program, classes);
+    CHECK(std::ssize(experts.all) == test::integer(vector, "experts"));
+    CHECK(numbers_of(experts.of) == integers(vector, "of"));
+    for (const json::Value& ranks : *test::member(vector, "ranks").as_array()) {
+      Classes placed = classes;
+      REQUIRE(
+          place_experts(program, static_cast<int>(integers(ranks, "bounds").size()) - 1, {}, placed).ok());
+      CHECK(numbers_of(placed.home) == integers(ranks, "home"));
+      std::vector<std::int64_t> given;
+      for (const ValueIndex v : given_by_homes(program, placed, {})) given.push_back(to_number(v));
+      CHECK(given == integers(ranks, "given"));
+      check_roots(ranks, program, placed);
+    }
+    found += experts.all.size();
+    if (!experts.all.empty()) continue;
+    Classes unchanged = classes;
+    const Status refused = place_experts(program, 2, {}, unchanged);
+    REQUIRE_FALSE(refused.ok());
+    CHECK(refused.error().code == ErrorCode::kUsage);
+    CHECK(refused.error().message == "the task's model has no experts (dgx-placement(7), EXPERTS)");
+    CHECK(unchanged.home.empty());
+  }
+  CHECK(found > 10);
+}
+
+TEST_CASE("a step whose experts are at home has every bit of the whole step") {
+  for (const json::Value& vector : vectors()) {
+    const json::Array& all = *test::member(vector, "ranks").as_array();
+    if (all.empty()) continue;
+    const Program program = stored(vector);
+    const auto inputs = test::invented_inputs(program, 22);
+    const auto whole = test::evaluate_whole(program, inputs);
+    REQUIRE(whole.ok());
+    for (const json::Value& ranks : all) {
+      const auto bounds = integers(ranks, "bounds");
+      CAPTURE(*test::member(vector, "program").as_string(), bounds);
+      Classes classes = classify(program, test::integer(vector, "slices")).value();
+      REQUIRE(place_experts(program, static_cast<int>(bounds.size()) - 1, {}, classes).ok());
+      const auto cut = test::evaluate_in_parts(program, classes, bounds, inputs);
+      if (!cut.ok()) FAIL(cut.error().message);
+      CHECK(to_number(test::first_difference(*whole, *cut)) == -1);
+    }
+  }
+}
+
+TEST_CASE("programs of strangers take little time, whatever their branches have in common") {
+  // Fans of two, whose branches become two of very many fans, which then read each other's entries.
+  const std::string head =
+      R"({"k":"input","next":0,"s":[],"src":"state loss","t":"f32","v":0})"
+      "\n"
+      R"({"k":"input","next":1,"s":[4,4],"src":"state model/a","t":"f32","v":1})"
+      "\n"
+      R"({"k":"input","next":2,"s":[4,4],"src":"state model/b","t":"f32","v":2})"
+      "\n"
+      R"({"k":"input","s":[6,8,4],"src":"batch x","t":"f32","v":3})"
+      "\n"
+      R"({"k":"input","s":[6,4],"src":"batch n","t":"i64","v":4})"
+      "\n";
+  Program program = *parse_program(head);
+  const auto append = [&](const std::string& line) {
+    auto made = parse_line(line, program.values.next());
+    if (!made.ok()) FAIL(made.error().message);
+    program.values.push_back(*std::move(made));
+    return to_number(program.values.last());
+  };
+  std::vector<int> dispatches[2];
+  for (int fan = 0; fan < 9'000; ++fan) {
+    const int rows = append(fmt::format(
+        R"({{"do":["mul x0 0x1p-1"],"k":"map","s":[6,8,4],"t":"f32","v":{},"x":["3[i0,i1,i2]"]}})",
+        program.values.size()));
+    for (const int half : {0, 1}) {
+      dispatches[half].push_back(append(fmt::format(
+          R"({{"k":"map","s":[6,2,4],"t":"f32","v":{},"x":["{}[i0,$1,i2]?0x0p0","4[i0,i1+{}]"]}})",
+          program.values.size(), rows, 2 * half)));
+    }
+  }
+  for (const int half : {0, 1}) {
+    for (const int dispatch : dispatches[half])
+      append(fmt::format(R"({{"f":[4],"k":"dot","s":[6,2,4],"t":"f32","v":{},"x":["{}[i0,i1,k0]","{}[k0,i2]"]}})",
+                         program.values.size(), dispatch, 1 + half));
+  }
+  std::string others;
+  for (int n = 1; n < 64; ++n) others += R"(,"2[i2,i2]")";
+  while (program.values.size() < 60'000) {
+    append(fmt::format(R"({{"k":"map","s":[6,2,4],"t":"f32","v":{},"x":["{}[i0,i1,i2]"{}]}})", program.values.size(),
+                       dispatches[0].back(), others));
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  Classes classes = classify(program, 6).value();
+  const Experts experts = find_experts(program, classes);
+  CHECK(experts.all.size() == 2);
+  REQUIRE(place_experts(program, 4, {}, classes).ok());
+  const auto took = std::chrono::steady_clock::now() - begin;
+  CHECK(took < std::chrono::seconds(20));
+}
