@@ -8,6 +8,7 @@
 #include "cpu/fault.h"
 #include "cpu/silent_rank.h"
 #include "dgx/kernels/dot_state.h"
+#include "dgx/program/experts.h"
 #include "rewrite/channels_last.h"
 
 namespace dgx::exec {
@@ -18,30 +19,37 @@ using kernels::ValueIndex;
 using program::PieceLine;
 using program::SampleClass;
 
-/// Finds what is divided and what is coded, and plans the tail, which has the other entries.
+/// Finds what is divided, coded and at home elsewhere, and plans the tail, which has the other entries.
 Result<Plan> PartsExecutor::ByRanks::plan_tail() {
+  if (experts_ == ExpertsAt::kHome)
+    DGX_CHECK(program::place_experts(*program, ranks_.ranks(), inputs.watched, classes));
+  given_by_homes_ = program::given_by_homes(*program, classes, inputs.watched);
   const auto divided = program::divided_entries(*program, classes, inputs.watched);
   for (const ValueIndex v : program::sparse_lines(*program, classes, divided)) sparse_.insert(v);
   divided_.plan(*program, classes, own().slices, divided);
-  return Impl::plan_tail();
+  DGX_TRY(tail_piece, program::tail_program(*program, classes, ranks_.rank()));
+  return plan_tail_piece(inputs.watched);
 }
 
 Status PartsExecutor::ByRanks::plan_bodies() {
-  DGX_TRY(const program::Piece local, program::local_program(*program, classes, own().slices));
+  DGX_TRY(const program::Piece local, program::local_program(*program, classes, own().slices, ranks_.rank()));
   local_piece_ = with_products(local, classes);
+  const auto waits = waits_of(*program, classes);
+  plan_moves(waits);
   move_channels();
   code_bytes = bytes_of_code(local_piece_.program) + bytes_of_code(*program);
-  phases_ = phases_of(local_piece_);
+  phases_ = phases_of(local_piece_, waits);
   find_kept();
-  for (const Phase& phase : phases_) DGX_CHECK(add_phase(phase));
+  for (const Phase& phase : phases_) DGX_CHECK(plan_phase(bodies_.emplace_back(), phase));
   return {};
 }
 
-/// The values of the step that the body gathers.
+/// The values of the step that all ranks gather in the body.
 PartsExecutor::ByRanks::Values PartsExecutor::ByRanks::gathered_in_body() const {
   Values out;
-  for (const auto& [v, as] : local_piece_.origins) {
-    if (as == PieceLine::As::kWhole && at(v).kind != Kind::kInput) out.insert(v);
+  for (const program::Gather& gather : classes.gathers) {
+    if (classes.body[gather.reader] && classes.home_of(gather.reader) == program::Classes::kEveryRank)
+      out.insert(gather.value);
   }
   return out;
 }
@@ -61,7 +69,8 @@ void PartsExecutor::ByRanks::move_channels() {
   for (const ValueIndex line : local_piece_.origins.indices()) {
     const ValueIndex v = made_by(line);
     if (v == kernels::kNoValue) continue;
-    if (gathered.contains(v) || given.contains(v) || divided_.has_line(v)) seen.push_back(line);
+    if (gathered.contains(v) || given.contains(v) || divided_.has_line(v) || moved_.contains(v))
+      seen.push_back(line);
   }
   local_piece_.program = *with_channels_last(std::make_shared<program::Program>(local_piece_.program), seen);
 }
@@ -78,7 +87,9 @@ void PartsExecutor::ByRanks::find_kept() {
       if (is_read && local_piece_.program.values[line].kind != Kind::kInput) kept_.insert(line);
       if (is_read || v == kernels::kNoValue) continue;
       if (in_body.contains(v)) behind.insert(v);
-      if (in_body.contains(v) || given.contains(v) || divided_.has_line(v)) kept_.insert(line);
+      if (moved_.contains(v)) moving_[v] = line;
+      if (in_body.contains(v) || given.contains(v) || divided_.has_line(v) || moved_.contains(v))
+        kept_.insert(line);
       const bool is_sharded = classes.of[v] == SampleClass::kSharded;
       if (is_sharded && given.contains(v) && !in_body.contains(v)) tail_gathers_.insert(v);
     }
@@ -86,7 +97,8 @@ void PartsExecutor::ByRanks::find_kept() {
 }
 
 /// Plans a phase, of which what others read is kept, and dots of class C are resumed.
-Status PartsExecutor::ByRanks::add_phase(const Phase& phase) {
+Status PartsExecutor::ByRanks::plan_phase(Body& body, const Phase& phase) {
+  if (phase.origin.empty()) return {};  // its lines are other ranks' experts'
   std::vector<ValueIndex> keep;
   for (const ValueIndex line : phase.origin.indices()) {
     const bool is_made = phase.piece.program.values[line].kind != Kind::kInput;
@@ -94,13 +106,16 @@ Status PartsExecutor::ByRanks::add_phase(const Phase& phase) {
   }
   DGX_TRY(Plan plan, make_plan(std::make_shared<program::Program>(phase.piece.program), Fusion::kFused,
                                tail->team->size(), keep, resumed_lines(phase.piece), Channels::kLieRight));
-  bodies_.push_back({.piece = phase.piece, .plan = std::move(plan)});
+  body.piece = phase.piece;
+  body.plan = std::move(plan);
   return {};
 }
 
 std::vector<Body*> PartsExecutor::ByRanks::bodies_of_step() {
   std::vector<Body*> out;
-  for (Body& body : bodies_) out.push_back(&body);
+  for (Body& body : bodies_) {
+    if (!body.piece.origins.empty()) out.push_back(&body);
+  }
   return out;
 }
 
@@ -109,6 +124,10 @@ std::int64_t PartsExecutor::ByRanks::own_bytes() const {
   for (const ValueIndex v : program::state_inputs(*program))
     bytes += bytes_of(at(v));  // a state that is loaded
   for (const ValueIndex line : kept_) bytes += bytes_of(local_piece_.program.values[line]);
+  for (const ValueIndex line : local_piece_.origins.indices()) {
+    if (local_piece_.origins[line].as == PieceLine::As::kSlices)
+      bytes += bytes_of(local_piece_.program.values[line]);
+  }
   std::int64_t longest = 0;
   for (const ValueIndex v : sparse_) {
     const kernels::DotWords words = kernels::dot_words_at(own().slices.end);  // a position is a slice
@@ -126,9 +145,14 @@ Status PartsExecutor::ByRanks::take_own_memory() {
     if (v == kernels::kNoValue || (!whole.contains(v) && !given.contains(v) && !divided_.has_line(v)))
       kept_apart_.emplace(line, Tensor(made.dtype, made.shape));
   }
-  for (Body& body : bodies_) {
-    body.machine->call_between([this] { ranks_.progress(); });
-    DGX_CHECK(surround_carried(neighbours(), body, own()));
+  for (const ValueIndex line : local_piece_.origins.indices()) {
+    const auto& [v, as] = local_piece_.origins[line];
+    const Primitive& slices = local_piece_.program.values[line];
+    if (as == PieceLine::As::kSlices) received_.emplace(v, Tensor(slices.dtype, slices.shape));
+  }
+  for (Body* const body : bodies_of_step()) {
+    body->machine->call_between([this] { ranks_.progress(); });
+    DGX_CHECK(surround_carried(neighbours(), *body, own()));
   }
   return {};
 }
@@ -151,6 +175,8 @@ void PartsExecutor::ByRanks::connect(Body& body, const Phase& phase) {
     const bool is_input = phase.piece.program.values[line].kind == Kind::kInput;
     if (std::uint8_t* const slices = is_input ? divided_.of_entry(origin.value) : nullptr) {
       body.machine->set_memory(line, slices);
+    } else if (origin.as == PieceLine::As::kSlices) {
+      body.machine->set_memory(line, received_.at(origin.value).bytes().data());
     } else if (kept_.contains(phase.origin[line])) {
       body.machine->set_memory(line, memory_of_kept(phase.origin[line]));
     } else if (origin.as == PieceLine::As::kCarry) {
@@ -194,7 +220,7 @@ Status PartsExecutor::ByRanks::gather_values(const Values& values) {
   return failed;
 }
 
-/// Gives all ranks the values of class C, which the last has.
+/// Gives all ranks the values of class C, which the last has, and what experts' homes have for all.
 Status PartsExecutor::ByRanks::share_carried() {
   std::vector<exchange::Request> requests;
   std::vector<std::span<std::uint8_t>> sparse;
@@ -208,6 +234,7 @@ Status PartsExecutor::ByRanks::share_carried() {
     else
       requests.push_back(ranks_.broadcast(last, bytes));
   }
+  give_by_homes(requests);
   wait_for([&] { return sparse_messages_.broadcast(last, floats_of(sparse)); });
   for (const exchange::Request request : requests) wait_for(ranks_, request);
   return failed;
@@ -271,14 +298,18 @@ Status PartsExecutor::ByRanks::run_bodies() {
   failed = {};
   const auto rows = order->batch_indices(tail->position);
   expect_carries(neighbours(), own());
+  expect_moves();
   for (std::size_t n = 0; n < phases_.size(); ++n) {
-    connect(bodies_[n], phases_[n]);
     const auto make_inputs = [&](int member) {
       if (n == 0) gather(own(), rows, member);
     };
-    DGX_CHECK(bodies_[n].machine->run(make_inputs));
-    for (const Status& status : gathered) DGX_CHECK(status);
+    if (bodies_[n].machine) {
+      connect(bodies_[n], phases_[n]);
+      DGX_CHECK(bodies_[n].machine->run(make_inputs));
+      for (const Status& status : gathered) DGX_CHECK(status);
+    }
     DGX_CHECK(gather_values(gathers_[n]));
+    DGX_CHECK(move_values(n));
   }
   end_carries(neighbours());
   wait_for([&] { return sparse_messages_.wait_for_sent(); });
@@ -319,25 +350,21 @@ Status PartsExecutor::ByRanks::take() {
 Result<State> PartsExecutor::ByRanks::collect() {
   std::vector<program::SliceRange> slices;
   for (const Part& part : parts) slices.push_back(part.slices);
-  State shared = tail->state({}), out;
+  State out;
   for (const ValueIndex v : program::state_inputs(*program)) {
-    const std::string& name = at(v).source.name;
-    const bool is_divided = divided_.has_entry(v);
-    if (ranks_.rank() == 0) {
-      const auto found = std::ranges::find(shared, name, &Entry::name);
-      out.push_back(is_divided ? Entry{name, Tensor(at(v).dtype, at(v).shape)} : std::move(*found));
-    }
-    if (is_divided)
-      DGX_CHECK(divided_.collect(v, ranks_, slices, out.empty() ? nullptr : &out.back().tensor));
+    if (ranks_.rank() == 0) out.push_back({at(v).source.name, Tensor(at(v).dtype, at(v).shape)});
+    Tensor* const all = out.empty() ? nullptr : &out.back().tensor;
+    DGX_CHECK(divided_.has_entry(v) ? divided_.collect(v, ranks_, slices, all) : collect_entry(v, all));
   }
   return out;
 }
 
 Result<std::int64_t> PartsExecutor::bytes_of_rank(std::shared_ptr<const program::Program> program,
                                                   const StepInputs& inputs, int threads, int rank,
-                                                  const std::vector<std::int64_t>& bounds) {
+                                                  const std::vector<std::int64_t>& bounds,
+                                                  ExpertsAt experts) {
   SilentRank alone(rank, static_cast<int>(bounds.size()) - 1);
-  ByRanks impl(alone);
+  ByRanks impl(alone, experts);
   impl.program = std::move(program);
   impl.inputs = inputs;
   impl.threads = threads;
@@ -346,8 +373,8 @@ Result<std::int64_t> PartsExecutor::bytes_of_rank(std::shared_ptr<const program:
 
 Result<std::unique_ptr<PartsExecutor>> PartsExecutor::create_on(
     exchange::Exchange& ranks, std::shared_ptr<const program::Program> program, const StepInputs& inputs,
-    int threads, const std::vector<std::int64_t>& bounds) {
-  auto impl = std::make_unique<ByRanks>(ranks);
+    int threads, const std::vector<std::int64_t>& bounds, ExpertsAt experts) {
+  auto impl = std::make_unique<ByRanks>(ranks, experts);
   impl->program = std::move(program);
   impl->inputs = inputs;
   impl->threads = threads;

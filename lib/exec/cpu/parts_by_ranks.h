@@ -7,6 +7,7 @@
 #include "cpu/divided_entries.h"
 #include "cpu/parts_executor_impl.h"
 #include "dgx/exchange/exchange.h"
+#include "dgx/exchange/row_messages.h"
 #include "dgx/exchange/sparse_messages.h"
 #include "rewrite/phases.h"
 
@@ -22,8 +23,11 @@ namespace dgx::exec {
 ///
 /// A line that later phases, the tail or other ranks read is written at its place at once: the own slices of
 /// a value that is gathered lie where they belong in the whole.
+///
+/// An expert may be at home on one rank (dgx-placement(7), "Experts"): homes.cc has what goes there and back.
 struct PartsExecutor::ByRanks final : PartsExecutor::Impl {
-  explicit ByRanks(exchange::Exchange& ranks) : ranks_(ranks), sparse_messages_(ranks) {}
+  ByRanks(exchange::Exchange& ranks, ExpertsAt experts)
+      : ranks_(ranks), experts_(experts), sparse_messages_(ranks) {}
 
   [[nodiscard]] Result<Plan> plan_tail() override;
   Status plan_bodies() override;
@@ -36,12 +40,13 @@ struct PartsExecutor::ByRanks final : PartsExecutor::Impl {
   [[nodiscard]] std::int64_t own_bytes() const override;
   Status take_own_memory() override;
   void end_step() override;
-  [[nodiscard]] bool has_whole_state() const override { return divided_.empty(); }
+  [[nodiscard]] bool has_whole_state() const override { return divided_.empty() && !has_entries_at_home(); }
+  [[nodiscard]] bool has_experts_at_home() const override { return !classes.home.empty(); }
   Status load(const State& state) override;
   Status give(const State& state) override;
   Status take() override;
   [[nodiscard]] Result<State> collect() override;
-  [[nodiscard]] std::int64_t saved_bytes() const override { return sparse_messages_.saved(); }
+  [[nodiscard]] std::int64_t saved_bytes() const override;
 
  private:
   using Values = std::set<kernels::ValueIndex>;  // of the step, or lines of the local program
@@ -54,7 +59,7 @@ struct PartsExecutor::ByRanks final : PartsExecutor::Impl {
   [[nodiscard]] kernels::ValueIndex made_by(kernels::ValueIndex line) const;
   void move_channels();
   void find_kept();
-  Status add_phase(const Phase& phase);
+  Status plan_phase(Body& body, const Phase& phase);
   void connect(Body& body, const Phase& phase);
   [[nodiscard]] Neighbours neighbours() const;
   [[nodiscard]] exchange::SparseMessages* coded(kernels::ValueIndex v) override {
@@ -70,17 +75,41 @@ struct PartsExecutor::ByRanks final : PartsExecutor::Impl {
   void lie_in(RankLie::In in, kernels::ValueIndex v, std::span<std::uint8_t> bytes, std::int64_t first) const;
   [[nodiscard]] Status check_gathered(kernels::ValueIndex v) const;
 
+  /// Slices of a value that go to the homes of experts, or from an expert's home to all ranks.
+  struct Move {
+    kernels::ValueIndex value{};
+    std::set<int> homes;  ///< that need all of it; of an expert's value none
+  };
+  [[nodiscard]] bool has_entries_at_home() const;
+  void plan_moves(const kernels::ByValue<std::size_t>& waits);
+  [[nodiscard]] std::span<std::uint8_t> slices_of(kernels::ValueIndex v, std::uint8_t* all, int rank) const;
+  [[nodiscard]] std::size_t row_of(kernels::ValueIndex v) const;
+  template <class F>
+  void each_other(F f) const;
+  void expect_moves();
+  Status move_values(std::size_t phase);
+  void give_by_homes(std::vector<exchange::Request>& requests);
+  Status collect_entry(kernels::ValueIndex entry, Tensor* all);
+
   exchange::Exchange& ranks_;
+  ExpertsAt experts_;
   exchange::SparseMessages sparse_messages_;
   DividedEntries divided_;
   Values sparse_;  // lines of class C
   program::Piece local_piece_;
   std::vector<Phase> phases_;
-  std::vector<Body> bodies_;                          // one for each phase
+  std::vector<Body> bodies_;                          // one for each phase; without lines, none is run
   Values kept_;                                       // of the local program: others than its phase read them
   std::map<kernels::ValueIndex, Tensor> kept_apart_;  // those with memory of their own
   std::vector<Values> gathers_;                       // by phase, behind it: values of the step
   Values tail_gathers_;
+  std::vector<std::vector<Move>> moves_;         // by phase, behind it
+  Values moved_;                                 // the values of all these
+  std::vector<exchange::RowMessages> messages_;  // by phase
+  std::map<kernels::ValueIndex, kernels::ValueIndex>
+      moving_;                                      // lines of the local program, by what they make
+  std::map<kernels::ValueIndex, Tensor> received_;  // slices of what other ranks' experts make
+  std::vector<kernels::ValueIndex> given_by_homes_;
 };
 
 }  // namespace dgx::exec

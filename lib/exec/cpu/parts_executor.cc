@@ -163,6 +163,7 @@ Result<std::unique_ptr<PartsExecutor>> PartsExecutor::create(std::shared_ptr<con
 Status PartsExecutor::load(const State& state) { return impl_->load(state); }
 bool PartsExecutor::is_pipeline() const { return impl_->is_pipeline(); }
 bool PartsExecutor::has_whole_state() const { return impl_->has_whole_state(); }
+bool PartsExecutor::has_experts_at_home() const { return impl_->has_experts_at_home(); }
 int PartsExecutor::stages() const { return impl_->stages(); }
 
 Result<std::vector<Digest>> PartsExecutor::digests_of_entries(int threads) const {

@@ -124,6 +124,7 @@ struct PartsExecutor::Impl {
   virtual void end_step() { tail->end_step(); }
   [[nodiscard]] virtual bool is_pipeline() const { return false; }
   [[nodiscard]] virtual bool has_whole_state() const { return !is_pipeline(); }
+  [[nodiscard]] virtual bool has_experts_at_home() const { return false; }
   /// Ranks between one that has some entries and the next that has the same.
   [[nodiscard]] virtual int stages() const { return 1; }
   virtual Status load(const State& state);

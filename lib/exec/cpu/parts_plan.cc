@@ -221,7 +221,7 @@ Status PartsExecutor::Impl::add_inputs(const Body& body, Inputs& read) {
   for (const ValueIndex line : body.piece.origins.indices()) {
     const auto& [v, as] = body.piece.origins[line];
     const Primitive& input = body.piece.program.values[line];
-    if (input.kind != Kind::kInput || as == PieceLine::As::kCarry) continue;
+    if (input.kind != Kind::kInput || as == PieceLine::As::kCarry || as == PieceLine::As::kSlices) continue;
     if (as == PieceLine::As::kMade && input.source.kind == Source::Kind::kState) continue;  // kept elsewhere
     if (is_batch(at(v)) && !fields.contains(v)) {
       DGX_TRY(const RowView data, batch_field(at(v), inputs));

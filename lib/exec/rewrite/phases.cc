@@ -13,23 +13,21 @@ using kernels::kNoValue;
 using kernels::Primitive;
 using kernels::Source;
 using kernels::ValueIndex;
-using program::PieceLine;
 
 namespace {
 
-/// For each line the number of gathers, one after another, that it waits for.
-ByValue<std::size_t> gathers_before(const program::Piece& local) {
+/// The phase of each line of the local program but inputs: that of the step's line, or where it is none of
+/// the step's, the first that has what it reads.
+ByValue<std::size_t> phase_of_lines(const program::Piece& local, const ByValue<std::size_t>& waits) {
   ByValue<std::size_t> out;
-  std::map<ValueIndex, std::size_t> made;  // by value of the step
   for (const ValueIndex line : local.origins.indices()) {
-    const auto& [value, as] = local.origins[line];
-    std::size_t gathers = 0;
-    const auto found = made.find(value);
-    if (as == PieceLine::As::kWhole && found != made.end()) gathers = found->second + 1;
-    for (const kernels::Access& access : local.program.values[line].accesses)
-      gathers = std::max(gathers, out[access.value]);
-    if (as == PieceLine::As::kMade && local.program.values[line].kind != Kind::kInput) made[value] = gathers;
-    out.push_back(gathers);
+    const ValueIndex value = local.origins[line].value;
+    const Primitive& made = local.program.values[line];
+    std::size_t phase = value == kNoValue || made.kind == Kind::kInput ? 0 : waits[value];
+    if (value == kNoValue) {
+      for (const kernels::Access& access : made.accesses) phase = std::max(phase, out[access.value]);
+    }
+    out.push_back(phase);
   }
   return out;
 }
@@ -83,14 +81,31 @@ class PhaseWriter {
 
 }  // namespace
 
-std::vector<Phase> phases_of(const program::Piece& local) {
-  const ByValue<std::size_t> gathers = gathers_before(local);
-  const std::size_t count = gathers.size() == 0 ? 0 : *std::ranges::max_element(gathers) + 1;
+ByValue<std::size_t> waits_of(const program::Program& program, const program::Classes& classes) {
+  ByValue<std::size_t> out(program.values.size(), 0);
+  for (const ValueIndex v : program.values.indices()) {
+    const auto& accesses = program.values[v].accesses;
+    if (!classes.body[v]) continue;
+    for (std::size_t n = 0; n < accesses.size(); ++n) {
+      const ValueIndex read = accesses[n].value;
+      if (program.values[read].kind == Kind::kInput) continue;
+      const bool comes_back = classes.home_of(read) != classes.home_of(v) &&
+                              classes.home_of(read) != program::Classes::kEveryRank;
+      const bool waits = comes_back || program::needs_whole(program, classes, v, n);
+      out[v] = std::max(out[v], out[read] + (waits ? 1 : 0));
+    }
+  }
+  return out;
+}
+
+std::vector<Phase> phases_of(const program::Piece& local, const ByValue<std::size_t>& waits) {
+  const ByValue<std::size_t> phase = phase_of_lines(local, waits);
+  const std::size_t count = waits.empty() ? 0 : *std::ranges::max_element(waits) + 1;
   std::vector<Phase> phases;
   for (std::size_t n = 0; n < count; ++n) {
     std::vector<ValueIndex> lines;
     for (const ValueIndex line : local.origins.indices()) {
-      if (local.program.values[line].kind != Kind::kInput && gathers[line] == n) lines.push_back(line);
+      if (local.program.values[line].kind != Kind::kInput && phase[line] == n) lines.push_back(line);
     }
     phases.push_back(phase_making(local, lines, [](ValueIndex) { return false; }));
   }

@@ -13,10 +13,15 @@ struct Phase {
   kernels::ByValue<kernels::ValueIndex> origin;  ///< of each of its lines the local program's
 };
 
-/// Divides a local program where parts gather: phase n has the lines that wait for n gathers one after
-/// another, in their order. A gather is from a line that makes a part's slices of a value to the input that
-/// is the whole value.
-[[nodiscard]] std::vector<Phase> phases_of(const program::Piece& local);
+/// The times that each line of a step's body waits for other ranks, one after another: for values that they
+/// gather, or give to experts' homes, or get from there. The same on all ranks.
+[[nodiscard]] kernels::ByValue<std::size_t> waits_of(const program::Program& program,
+                                                     const program::Classes& classes);
+
+/// Divides a local program where ranks wait: phase n has the lines whose number in `waits` is n, in their
+/// order. There are as many phases for all ranks, so one may have no line.
+[[nodiscard]] std::vector<Phase> phases_of(const program::Piece& local,
+                                           const kernels::ByValue<std::size_t>& waits);
 
 /// The phase that makes these lines of a local program, and of what they need those for which `is_free`.
 [[nodiscard]] Phase phase_making(const program::Piece& local, const std::vector<kernels::ValueIndex>& lines,

@@ -24,6 +24,12 @@ struct RankLie {
   int bit = 0;
 };
 
+/// The ranks that have an expert, if a program has any.
+enum class ExpertsAt : std::uint8_t {
+  kEveryRank,
+  kHome,  ///< one each, which alone has its entries (dgx-placement(7), "Experts")
+};
+
 /// The machine that a rank stands for in a rehearsal.
 struct RehearsedRank {
   double operations = 0;             ///< of the rank in a step, as they are foretold
@@ -58,15 +64,17 @@ class PartsExecutor final : public StepExecutor {
   /// exchanged, so no line is in the way. Each rank holds the whole state but for divided entries. kUsage
   /// also if this rank's share of the machine's memory is too small; the errors of step() are also those of
   /// `ranks`, which must outlive the executor. Rank n has slices bounds[n] … bounds[n+1]−1, at least one:
-  /// kInternal if these are not all. Without bounds, the ranks' parts differ by a slice at most.
+  /// kInternal if these are not all. Without bounds, the ranks' parts differ by a slice at most. With experts
+  /// at home, errors of program::place_experts(), and a rank lacks the entries of other ranks' experts.
   [[nodiscard]] static Result<std::unique_ptr<PartsExecutor>> create_on(
       exchange::Exchange& ranks, std::shared_ptr<const program::Program> program, const StepInputs& inputs,
-      int threads, const std::vector<std::int64_t>& bounds = {});
+      int threads, const std::vector<std::int64_t>& bounds = {}, ExpertsAt experts = ExpertsAt::kEveryRank);
   /// Bytes of memory that create_on() would take on rank `rank` of those between `bounds`. Nothing is read of
   /// the fields but their types and shapes. Errors of create_on(), but for memory.
   [[nodiscard]] static Result<std::int64_t> bytes_of_rank(std::shared_ptr<const program::Program> program,
                                                           const StepInputs& inputs, int threads, int rank,
-                                                          const std::vector<std::int64_t>& bounds);
+                                                          const std::vector<std::int64_t>& bounds,
+                                                          ExpertsAt experts = ExpertsAt::kEveryRank);
   /// One stage of a pipeline on each rank (dgx-placement(7), "Pipelines"): of S stages, which begin at the
   /// forward lines `cuts`, rank n has stage n mod S of pipeline n / S, and that stage's entries of the state
   /// alone. The batch is cut into parts at `bounds`, as above, of which each pipeline has as many, one after
@@ -87,13 +95,17 @@ class PartsExecutor final : public StepExecutor {
 
   /// True if each rank makes a stage.
   [[nodiscard]] bool is_pipeline() const;
-  /// False if each rank has the entries of a stage alone, or, of entries that are divided, its own slices:
+  /// False if each rank has the entries of a stage alone, or of its own experts, or, of entries that are
+  /// divided, its own slices:
   /// then state(), digests() and snapshot() are of the entries that it has whole, trace() is kInternal, and
   /// load() takes a whole state and keeps its share.
   [[nodiscard]] bool has_whole_state() const;
+  /// True if each expert is at home on one rank, so that ranks have different work.
+  [[nodiscard]] bool has_experts_at_home() const;
   /// The stages of a pipeline: so many ranks on is the next that has the same entries; else 1.
   [[nodiscard]] int stages() const;
-  /// The digests of all entries, in the program's order; of another stage's, zeros.
+  /// The digests of all entries, in the program's order; of those that
+  /// this rank does not have, zeros.
   [[nodiscard]] Result<std::vector<Digest>> digests_of_entries(int threads) const;
   /// The name of the program's nth entry.
   [[nodiscard]] const std::string& name_of_entry(std::size_t n) const;

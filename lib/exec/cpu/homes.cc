@@ -1,0 +1,129 @@
+// Experts at home: what goes to the rank that has one, and back, and its entries.
+#include <algorithm>
+#include <utility>
+
+#include "cpu/inputs.h"
+#include "cpu/parts_by_ranks.h"
+#include "dgx/program/experts.h"
+
+namespace dgx::exec {
+
+using kernels::Kind;
+using kernels::ValueIndex;
+using program::Classes;
+
+bool PartsExecutor::ByRanks::has_entries_at_home() const {
+  const auto entries = program::state_inputs(*program);
+  return std::ranges::any_of(entries,
+                             [this](ValueIndex v) { return classes.home_of(v) != Classes::kEveryRank; });
+}
+
+/// Finds what is moved behind each phase; the same on all ranks.
+void PartsExecutor::ByRanks::plan_moves(const kernels::ByValue<std::size_t>& waits) {
+  const Values gathered = gathered_in_body();
+  std::map<ValueIndex, Move> moves;
+  for (const ValueIndex v : program->values.indices()) {
+    if (!classes.body[v]) continue;
+    for (const kernels::Access& access : at(v).accesses) {
+      const ValueIndex read = access.value;
+      const int from = classes.home_of(read), to = classes.home_of(v);
+      if (at(read).kind == Kind::kInput || from == to || gathered.contains(read)) continue;
+      if (from == Classes::kEveryRank && classes.of[read] != program::SampleClass::kSharded) continue;
+      Move& move = moves[read];
+      move.value = read;
+      if (from == Classes::kEveryRank) move.homes.insert(to);
+    }
+  }
+  moves_.resize(waits.empty() ? 0 : *std::ranges::max_element(waits) + 1);
+  for (auto& [v, move] : moves) {
+    moved_.insert(v);
+    moves_[waits[v]].push_back(std::move(move));
+  }
+  messages_ = std::vector(moves_.size(), exchange::RowMessages(ranks_));
+}
+
+/// The bytes of a rank's slices in a whole value.
+std::span<std::uint8_t> PartsExecutor::ByRanks::slices_of(ValueIndex v, std::uint8_t* all, int rank) const {
+  const std::int64_t each = bytes_of(at(v)) / classes.slices;
+  const program::SliceRange& slices = parts[static_cast<std::size_t>(rank)].slices;
+  return {all + each * slices.begin, static_cast<std::size_t>(each * (slices.end - slices.begin))};
+}
+
+/// Calls f(rank) for every rank but this one.
+template <class F>
+void PartsExecutor::ByRanks::each_other(F f) const {
+  for (int rank = 0; rank < ranks_.ranks(); ++rank) {
+    if (rank != ranks_.rank()) f(rank);
+  }
+}
+
+/// The bytes of what the last dimension of a value has, or of an element.
+std::size_t PartsExecutor::ByRanks::row_of(ValueIndex v) const {
+  const Shape& shape = at(v).shape;
+  const std::int64_t elements = shape.size() > 1 ? shape.back() : 1;
+  return static_cast<std::size_t>(elements) * size_of(at(v).dtype);
+}
+
+/// Begins to receive what is moved here, in all phases of a step.
+void PartsExecutor::ByRanks::expect_moves() {
+  for (std::size_t n = 0; n < moves_.size(); ++n) {
+    for (const auto& [v, homes] : moves_[n]) {
+      const int home = classes.home_of(v);
+      if (home != Classes::kEveryRank && home != ranks_.rank())
+        messages_[n].expect(home, to_number(v), received_.at(v).bytes(), row_of(v));
+      if (!homes.contains(ranks_.rank())) continue;
+      each_other([&](int from) {
+        const auto bytes = slices_of(v, whole.at(v).bytes().data(), from);
+        messages_[n].expect(from, to_number(v), bytes, row_of(v));
+      });
+    }
+  }
+}
+
+/// Moves what a phase has made: the own slices to homes, or from this home to each rank its slices.
+Status PartsExecutor::ByRanks::move_values(std::size_t phase) {
+  exchange::RowMessages& messages = messages_[phase];
+  for (const auto& [v, homes] : moves_[phase]) {
+    const int home = classes.home_of(v);
+    if (home != Classes::kEveryRank && home != ranks_.rank()) continue;
+    std::uint8_t* const made = memory_of_kept(moving_.at(v));
+    const auto own = slices_of(v, made, ranks_.rank());
+    each_other([&](int to) {
+      if (home == ranks_.rank())
+        messages.send(to, to_number(v), slices_of(v, made, to), row_of(v));
+      else if (homes.contains(to))
+        messages.send(to, to_number(v), {made, own.size()}, row_of(v));
+    });
+  }
+  wait_for([&] { return messages.finish(); });
+  return failed;
+}
+
+std::int64_t PartsExecutor::ByRanks::saved_bytes() const {
+  std::int64_t sum = sparse_messages_.saved();
+  for (const exchange::RowMessages& messages : messages_) sum += messages.saved();
+  return sum;
+}
+
+/// Begins to give all ranks what experts make that their tails read.
+void PartsExecutor::ByRanks::give_by_homes(std::vector<exchange::Request>& requests) {
+  for (const ValueIndex v : given_by_homes_) {
+    const std::span<std::uint8_t> bytes{given.at(v), static_cast<std::size_t>(bytes_of(at(v)))};
+    requests.push_back(ranks_.broadcast(classes.home_of(v), bytes));
+  }
+}
+
+/// Brings an entry that is not divided to rank 0, to `all` there; null on other ranks.
+Status PartsExecutor::ByRanks::collect_entry(ValueIndex entry, Tensor* all) {
+  const int home = std::max(classes.home_of(entry), 0);  // every rank has it: rank 0
+  if (ranks_.rank() != home) {
+    return all == nullptr ? Status() : ranks_.wait(ranks_.receive(home, to_number(entry), all->bytes()));
+  }
+  const auto slot = std::ranges::find(tail->entries, at(entry).source.name, &Step::EntrySlot::name);
+  const Tensor now = tail->in_rows(*slot, slot->current.view());
+  if (all == nullptr) return ranks_.wait(ranks_.send(0, to_number(entry), now.bytes()));
+  std::ranges::copy(now.bytes(), all->bytes().begin());
+  return {};
+}
+
+}  // namespace dgx::exec
