@@ -8,6 +8,7 @@
 #include "dgx/lowering/lower.h"
 #include "dgx/program/check.h"
 #include "dgx/program/cost.h"
+#include "dgx/program/experts.h"
 #include "dgx/program/line.h"
 #include "dgx/program/pieces.h"
 #include "in_parts.h"
@@ -84,6 +85,22 @@ void check_piece(const Result<Piece>& piece) {
   fuzz::require(check_program(piece->program, ProgramRole::kPiece).ok(), "a piece is a checked program");
 }
 
+/// Gives experts their homes, if there are any, and makes the step on ranks that have them.
+void place(const Program& program, Classes classes, const std::vector<std::int64_t>& bounds,
+           const kernels::ByValue<Tensor>& inputs, const kernels::ByValue<Tensor>& whole) {
+  const int ranks = static_cast<int>(bounds.size()) - 1;
+  if (!place_experts(program, ranks, {}, classes).ok()) return;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const auto r = static_cast<std::size_t>(rank);
+    check_piece(tail_program(program, classes, rank));
+    check_piece(local_program(program, classes, {bounds[r], bounds[r + 1]}, rank));
+  }
+  const auto parts = test::evaluate_in_parts(program, classes, bounds, inputs);
+  if (!parts.ok()) return check_refusal(parts.error());
+  fuzz::require(test::first_difference(whole, *parts) == kernels::kNoValue,
+                "ranks that have experts give the step's bits");
+}
+
 /// Cuts the batch into its samples, and makes parts of them: the texts are pieces, and if that is little
 /// work, their numbers those of the whole.
 void cut(const Program& program, const Cost& cost) {
@@ -106,6 +123,7 @@ void cut(const Program& program, const Cost& cost) {
     const auto whole = test::evaluate_whole(program, inputs);
     fuzz::require(whole.ok(), "a checked step can be evaluated");
     fuzz::require(test::first_difference(*whole, *parts) == kernels::kNoValue, "parts give the step's bits");
+    place(program, *classes, {0, at, slices}, inputs, *whole);
   }
 }
 
@@ -176,6 +194,25 @@ std::vector<std::string> fuzz::seeds() {
       R"("when":["eq x0 i0"],"x":["1[k0]","8@24[6*k0+i1]"]})" + "\n" +
       R"({"do":["add x0 x1"],"k":"map","s":[4],"t":"f32","v":11,"x":["8[i0,i0]","5[3-i0,0]"]})" + "\n" +
       R"({"f":[4],"k":"dot","s":[1],"t":"f32","v":12,"x":["8[k0,k0+1]","11[k0]"]})" + "\n");
+  // Two experts and their gradients, of which one is for a momentum.
+  out.push_back(
+      head +
+      R"({"do":["f32 x0","mul t0 x1"],"k":"map","s":[4,2,2],"t":"f32","v":5,"x":["1[i0]","0[i0,i1+i2]"]})" +
+      "\n" + R"({"do":["add x0 1"],"k":"map","s":[],"t":"i64","v":6,"x":["4[]"]})" + "\n" +
+      R"({"k":"input","next":19,"s":[2,2],"src":"state model/a","t":"f32","v":7})" + "\n" +
+      R"({"k":"input","next":17,"s":[2,2],"src":"state model/b","t":"f32","v":8})" + "\n" +
+      R"({"k":"input","next":18,"s":[2,2],"src":"state optimizer/a","t":"f32","v":9})" + "\n" +
+      R"({"k":"map","s":[4,1,2],"t":"f32","v":10,"x":["5[i0,$1,i2]?0x0p0","1@4.1[i0,i1]"]})" + "\n" +
+      R"({"k":"map","s":[4,1,2],"t":"f32","v":11,"x":["5[i0,$1,1-i2]?0x0p0","1@4.1[i0,i1]"]})" + "\n" +
+      R"({"f":[2],"k":"dot","s":[4,2],"t":"f32","v":12,"x":["10@4.2[i0,k0]","7[i1,k0]"]})" + "\n" +
+      R"({"f":[2],"k":"dot","s":[4,2],"t":"f32","v":13,"x":["11@4.2[i0,k0]","8[i1,k0]"]})" + "\n" +
+      R"({"do":["add x0 x1"],"k":"map","s":[4,2],"t":"f32","v":14,"x":["12[i0,i1]","13[i0,i1]"]})" + "\n" +
+      R"({"f":[4],"k":"dot","s":[2,2],"t":"f32","v":15,"x":["12[k0,i0]","10@4.2[k0,i1]"]})" + "\n" +
+      R"({"f":[4],"k":"dot","s":[2,2],"t":"f32","v":16,"x":["13[k0,i0]","11@4.2[k0,i1]"]})" + "\n" +
+      R"({"do":["sub x0 x1"],"k":"map","s":[2,2],"t":"f32","v":17,"x":["8[i0,i1]","16[i0,i1]"]})" + "\n" +
+      R"({"do":["add x0 x1"],"k":"map","s":[2,2],"t":"f32","v":18,"x":["9[i0,i1]","15[i0,i1]"]})" + "\n" +
+      R"({"do":["sub x0 x1"],"k":"map","s":[2,2],"t":"f32","v":19,"x":["7[i0,i1]","18[i0,i1]"]})" + "\n" +
+      R"({"f":[4,2],"k":"dot","s":[1],"t":"f32","v":20,"x":["14[k0,k1]","14[k0,1-k1]"]})" + "\n");
   return out;
 }
 
