@@ -161,9 +161,11 @@ struct Train {
     command.at_most_one({"--mpi", "--parts"});
     command.option("--placement", "PLAN.json", options.placement,
                    "with --mpi: a plan of dgx-plan, which says what each process makes");
+    command.flag("--experts", options.experts,
+                 "with --mpi: each expert of a mixture on one process, which alone has its weights");
     command.option("--emulate", "MACHINES.json", options.emulate,
                    "with --mpi, on one machine: let messages take as long as between these machines");
-    command.only_with({"--placement", "--emulate"}, {"--mpi"});
+    command.only_with({"--placement", "--emulate", "--experts"}, {"--mpi"});
     command.option("--until", "STEP", options.until, "stop once this many steps are done");
     command.option("--max-time", "TIME", max_time, "stop after this time, such as 1h30m, and save the state");
     command.option("--keep", "all|every:N|last", options.keep, "checkpoints to keep");

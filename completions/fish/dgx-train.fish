@@ -23,6 +23,7 @@ complete -c dgx-train -n 'not __fish_seen_subcommand_from prune' -l device -x -a
 complete -c dgx-train -n 'not __fish_seen_subcommand_from prune' -l parts -x -d 'cut each batch into M parts, made one after another: less memory'
 complete -c dgx-train -n 'not __fish_seen_subcommand_from prune' -l mpi -d 'make a part of each batch in each of the processes that mpirun has started'
 complete -c dgx-train -n 'not __fish_seen_subcommand_from prune' -l placement -r -F -d 'with --mpi: a plan of dgx-plan, which says what each process makes'
+complete -c dgx-train -n 'not __fish_seen_subcommand_from prune' -l experts -d 'with --mpi: each expert of a mixture on one process, which alone has its weights'
 complete -c dgx-train -n 'not __fish_seen_subcommand_from prune' -l emulate -r -F -d 'with --mpi, on one machine: let messages take as long as between these machines'
 complete -c dgx-train -n 'not __fish_seen_subcommand_from prune' -l until -x -d 'stop once this many steps are done'
 complete -c dgx-train -n 'not __fish_seen_subcommand_from prune' -l max-time -x -d 'stop after this time, such as 1h30m, and save the state'

@@ -25,7 +25,7 @@ EVALUATE = [*TRAIN, "--evaluate", "r"]
 WITHOUT = (
     ([*TRAIN, "-o", "r"], {"--step": "3", "--predictions": "p.npy"}, "--evaluate"),
     ([*TRAIN, "-o", "r"], {"--ema": None}, "--evaluate or --validate"),
-    ([*TRAIN, "-o", "r"], {"--placement": "p", "--emulate": "m"}, "--mpi"),
+    ([*TRAIN, "-o", "r"], {"--placement": "p", "--emulate": "m", "--experts": None}, "--mpi"),
     (["dgx-plan", "t", "--machines", "m", "-o", "p"], {"--parts": "2", "--pipelines": "2"}, "--stages"),
     (VERIFY, {"--work-key": "w"}, "--shard"),
     (VERIFY, {"--rate": "1"}, "--plan"),

@@ -1,7 +1,7 @@
-"""Drawn trainings by ranks and in parts, each beside one process: placement.py --bin FOLDER --plugins FOLDER [--minutes M] [--seed S] [--kills N]
+"""Drawn trainings by ranks and in parts, each beside one process: placement.py --bin FOLDER --plugins FOLDER [--minutes M] [--seed S] [--kills N] [--model NAME]
 
 A task is drawn (model, optimiser, batch, workers, seed) and trained by one process. Then the same run is made in other ways, each with the parts, ranks, threads, plan
-and emulated network that were drawn, and by stretches that change all of these: every way must end in that state. Before that, ranks of one training are killed N times.
+and emulated network that were drawn, of a mixture with experts at home or not, and by stretches that change all of these: every way must end in that state. Before that, ranks of one training are killed N times.
 A failure prints what was drawn.
 """
 
@@ -24,11 +24,15 @@ OPTIMIZERS = ("sgd:lr=0.1", "sgd:lr=0.1,momentum=0.9", "adam:lr=1e-2", "adamw:lr
 IN_TURN = {"regression", "clipped", "gpt", "switch", "convolutions", "counting"}
 
 
-def draw_task(bench, chance, number):
+def draw_task(bench, chance, number, only):
     """A task's name, its model's, its data, and the most parts that a batch has."""
     cases = {**placement.BUILT_IN, **placement.SCRIPTED}
-    model = chance.choice(sorted(cases))
+    model = only or chance.choice(sorted(cases))
     what, data, loss, _, more, batch = cases[model]
+    if model == "switch":
+        what = (f"switch:layers=2,width=16,heads=2,vocab=128,experts={chance.randint(2, 5)},every={chance.choice((1, 2))},capacity={chance.choice((0.1, 0.8, 1.25, 9))},"
+                f"balance={chance.choice((0, 0.01))},dropout=0.1")
+        more = []
     batch = chance.randint(2, 13) if model not in ("resnet20", "recurrence", "encoder") else chance.randint(2, 6)
     divisors = [k for k in range(2, batch + 1) if batch % k == 0]
     workers = chance.choice(divisors) if chance.random() < 0.4 and model not in ("recurrence", "encoder") else 1
@@ -87,6 +91,9 @@ def stretch(bench, chance, name, model, words, slices):
         return bench.run("dgx-train", *words, *threads, codes=ENDS), "one process " + " ".join(threads)
     count = chance.randint(1, min(slices, 7))
     more = draw_plan(bench, chance, name, model, count, slices)
+    has_stages = "--placement" in more and "pipeline" in json.loads(pathlib.Path(bench.path("drawn.plan.json")).read_text())
+    if model == "switch" and not has_stages and chance.random() < 0.7:
+        more = [*more, "--experts"]
     running = ranks.start(bench, count, *words, *more)
     out, error = running.communicate(timeout=300)
     bench.check(running.returncode in ENDS, f"{count} ranks, {' '.join(more)}: exit {running.returncode}: {error}")
@@ -98,11 +105,11 @@ def end_of(result):
     return result.get("state"), result.get("steps"), result.get("diverged")
 
 
-def drawn(bench, minutes, seed):
+def drawn(bench, minutes, seed, only):
     chance = random.Random(seed)
     end, tasks, ways = time.monotonic() + 60 * minutes, 0, 0
     while time.monotonic() < end:
-        name, model, data, slices = draw_task(bench, chance, tasks)
+        name, model, data, slices = draw_task(bench, chance, tasks, only)
         words = [f"{name}.json", "--data", data]
         whole = end_of(bench.run("dgx-train", *words, "-o", f"{name}.whole", codes=ENDS))
         for n in range(3):
@@ -121,6 +128,7 @@ def main():
     parser.add_argument("--minutes", type=float, default=60)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--model", choices=sorted({**placement.BUILT_IN, **placement.SCRIPTED}), help="of all tasks")
     options = support.parsed(parser)
     with support.Bench(options.bin) as bench:
         for name in ("submitter", "solver", "verifier"):
@@ -129,7 +137,7 @@ def main():
         ranks.write_machines(bench, "machines.json", 300)
         ranks.write_machines(bench, "six.json", 100, (4000, 5000, 3000, 5000, 4000, 3500))
         ranks.kills(bench, options.kills, options.seed)
-        drawn(bench, options.minutes, options.seed)
+        drawn(bench, options.minutes, options.seed, options.model)
 
 
 if __name__ == "__main__":

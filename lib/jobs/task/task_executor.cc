@@ -79,7 +79,8 @@ Result<std::unique_ptr<exec::PartsExecutor>> make_executor_among(
   DGX_TRY(exec::StepInputs inputs, step_inputs(files, data));
   inputs.watched = watched;
   if (!sharing.cuts)
-    return exec::PartsExecutor::create_on(ranks, files.program, inputs, context.threads, sharing.bounds);
+    return exec::PartsExecutor::create_on(ranks, files.program, inputs, context.threads, sharing.bounds,
+                                          sharing.experts);
   return exec::PartsExecutor::create_stage(ranks, files.program, inputs, context.threads, *sharing.cuts,
                                            sharing.bounds);
 }
@@ -88,7 +89,8 @@ Result<std::int64_t> memory_of_rank(const TaskFiles& files, const FieldRows& dat
                                     const Sharing& sharing) {
   DGX_TRY(const exec::StepInputs inputs, step_inputs(files, data));
   if (!sharing.cuts)
-    return exec::PartsExecutor::bytes_of_rank(files.program, inputs, threads, rank, sharing.bounds);
+    return exec::PartsExecutor::bytes_of_rank(files.program, inputs, threads, rank, sharing.bounds,
+                                              sharing.experts);
   return exec::PartsExecutor::bytes_of_stage(files.program, inputs, threads, rank, sharing.ranks,
                                              *sharing.cuts, sharing.bounds);
 }

@@ -31,6 +31,9 @@ Result<Placed> read_placed(const TrainOptions& options, const Exchange& ranks) {
   if (options.placement) {
     DGX_TRY(out.plan, read_placement(*options.placement));
     DGX_CHECK(check_ranks(*out.plan, ranks.ranks()));
+    if (options.experts && out.plan->pipeline)
+      return usage_error("--experts: the plan has stages, which have all of their lines' weights",
+                         "take a plan without --stages, or leave --experts out");
   }
   if (!options.emulate) return out;
   DGX_TRY(out.network, read_network(*options.emulate, out.plan, ranks.ranks()));
@@ -54,6 +57,7 @@ Greeting greeting_of(const Result<TrainingSetup>& setup, const Result<Placed>& p
       plan += fmt::format("{} {}\n", link.microseconds, link.bits_per_second);
   }
   plan += options.drill.value_or("");
+  if (options.experts) plan += "experts\n";
   out.plan = crypto::sha256(as_bytes(plan));
   if (setup.ok()) out.task = setup->files.task.id;
   return out;
@@ -112,9 +116,10 @@ Result<TrainResult> train_on(std::unique_ptr<Exchange>& exchange, const TrainOpt
     DGX_TRY(exchange, exchange::make_delayed(std::move(exchange), *placed->network));
   }
   Exchange& ranks = *exchange;
+  Sharing sharing = placed->plan ? sharing_of(*placed->plan) : Sharing();
+  if (options.experts) sharing.experts = exec::ExpertsAt::kHome;
   Result<std::unique_ptr<exec::PartsExecutor>> executor =
-      make_executor_among(ranks, placed->plan ? sharing_of(*placed->plan) : Sharing(), setup->files,
-                          setup->data.rows(), own, setup->logged.all());
+      make_executor_among(ranks, sharing, setup->files, setup->data.rows(), own, setup->logged.all());
   Status made = status_of(executor);
   TrainOptions noted = options;
   if (made.ok() && setup->drill && setup->drill->lie) made = take_lie(**executor, *setup->drill, noted);

@@ -82,6 +82,7 @@ struct Sharing {
   std::vector<std::int64_t> bounds = {};
   std::optional<std::vector<kernels::ValueIndex>> cuts = {};
   int ranks = 1;
+  exec::ExpertsAt experts = exec::ExpertsAt::kEveryRank;  ///< of ranks that share by slices
 };
 
 /// An executor that makes a share of each of this task's steps on each of `ranks`, which must outlive it, on

@@ -37,6 +37,7 @@ struct TrainOptions {
   /// The process is one of several that MPI has started for this training.
   bool mpi = false;
   std::optional<std::string> placement = {};  ///< with `mpi`: the plan that says what each process makes
+  bool experts = false;                       ///< with `mpi`: each expert on one process
   std::optional<std::string> emulate = {};    ///< with `mpi`: machines whose network messages are to take
   bool profile_operations = false;            ///< record the time of every operation
 };
