@@ -480,6 +480,8 @@ const std::vector<Conversation>& conversations() {
       {"count the traffic", count_traffic},
       {"send sparse lists", send_sparse_lists},
       {"refuse wrong lists", refuse_wrong_lists},
+      {"send rows", send_rows},
+      {"refuse wrong rows", refuse_wrong_rows},
   };
   return all;
 }

@@ -18,4 +18,9 @@ struct Conversation {
 /// All of them; each begins and ends with nothing under way.
 [[nodiscard]] const std::vector<Conversation>& conversations();
 
+/// Those in messages of rows: each rank sends some to all, of all densities; and what is no such message is
+/// refused.
+[[nodiscard]] std::string send_rows(exchange::Exchange& exchange);
+[[nodiscard]] std::string refuse_wrong_rows(exchange::Exchange& exchange);
+
 }  // namespace dgx::tests
