@@ -9,6 +9,8 @@
 #include "dgx/exchange/exchange.h"
 #include "dgx/exec/leading_executor.h"
 #include "dgx/lowering/workers.h"
+#include "dgx/program/experts.h"
+#include "drawn_program.h"
 #include "follower.h"
 #include "stored_steps.h"
 
@@ -116,6 +118,25 @@ TEST_CASE("ranks on which experts are at home do what one process does") {
   const Stored stored("experts/two-blocks");
   const auto whole = ExactExecutor::create(stored.program, stored.inputs(), 1).value();
   work_of(stored, states_of(*whole, stored.state, 2), 3, ExpertsAt::kHome, {0, 3, 4, 6});
+}
+
+TEST_CASE("drawn programs do on ranks what one process does, wherever their experts are") {
+  int made = 0;
+  for (std::uint32_t seed = 0; seed < 60; ++seed) {
+    const Stored stored(Result<std::string>(test::DrawnProgram(seed).text()));
+    const auto classes = program::classify(*stored.program, 6).value();
+    if (program::find_experts(*stored.program, classes).all.empty()) continue;
+    const auto whole = ExactExecutor::create(stored.program, stored.inputs(), 1).value();
+    REQUIRE(whole->load(stored.state).ok());
+    if (!whole->step().ok() || !whole->step().ok()) continue;  // its numbers are not finite
+    const auto expected = states_of(*whole, stored.state, 2);
+    for (const int ranks : {1, 2, 3, 6}) {
+      CAPTURE(seed, ranks);
+      work_of(stored, expected, ranks, ExpertsAt::kHome);
+    }
+    ++made;
+  }
+  CHECK(made > 10);
 }
 
 TEST_CASE("only tokens go to experts that are at home") {

@@ -9,6 +9,7 @@
 #include "dgx/program/check.h"
 #include "dgx/program/line.h"
 #include "dgx/program/pieces.h"
+#include "drawn_program.h"
 #include "in_parts.h"
 #include "json_vectors.h"
 
@@ -164,4 +165,29 @@ TEST_CASE("programs of strangers take little time, whatever their branches have 
   REQUIRE(place_experts(program, 4, {}, classes).ok());
   const auto took = std::chrono::steady_clock::now() - begin;
   CHECK(took < std::chrono::seconds(20));
+}
+
+TEST_CASE("drawn programs have every bit of the whole step, wherever their experts are") {
+  std::size_t experts = 0, entries = 0;
+  for (std::uint32_t seed = 0; seed < 300; ++seed) {
+    const Program program = parsed(test::DrawnProgram(seed).text());
+    const Classes classes = classify(program, 6).value();
+    const auto inputs = test::invented_inputs(program, seed);
+    const auto whole = test::evaluate_whole(program, inputs);
+    REQUIRE(whole.ok());
+    for (const std::vector<std::int64_t>& bounds :
+         {std::vector<std::int64_t>{0, 6}, {0, 1, 6}, {0, 2, 3, 6}, {0, 1, 2, 3, 4, 6}}) {
+      CAPTURE(seed, bounds);
+      Classes placed = classes;
+      if (!place_experts(program, static_cast<int>(bounds.size()) - 1, {}, placed).ok()) break;
+      const auto cut = test::evaluate_in_parts(program, placed, bounds, inputs);
+      if (!cut.ok()) FAIL(cut.error().message);
+      REQUIRE(to_number(test::first_difference(*whole, *cut)) == -1);
+    }
+    const Experts found = find_experts(program, classes);
+    experts += found.all.size();
+    for (const ValueIndex v : state_inputs(program)) entries += found.of[v] != Experts::kNone;
+  }
+  CHECK(experts > 100);
+  CHECK(entries > 10);
 }
