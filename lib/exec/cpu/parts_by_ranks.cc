@@ -121,8 +121,9 @@ std::vector<Body*> PartsExecutor::ByRanks::bodies_of_step() {
 
 std::int64_t PartsExecutor::ByRanks::own_bytes() const {
   std::int64_t bytes = 0;
-  for (const ValueIndex v : program::state_inputs(*program))
-    bytes += bytes_of(at(v));  // a state that is loaded
+  for (const ValueIndex v : program::state_inputs(*program)) {
+    if (ranks_.rank() == 0 || classes.is_on(v, ranks_.rank())) bytes += bytes_of(at(v));  // that is loaded
+  }
   for (const ValueIndex line : kept_) bytes += bytes_of(local_piece_.program.values[line]);
   for (const ValueIndex line : local_piece_.origins.indices()) {
     if (local_piece_.origins[line].as == PieceLine::As::kSlices)
@@ -329,11 +330,16 @@ Status PartsExecutor::ByRanks::load(const State& state) {
   return {};
 }
 
-/// Gives all ranks this one's numbers of a state whose names, types and shapes they know.
+/// Gives each rank this one's numbers of the entries that it has; it knows their names, types and shapes.
 Status PartsExecutor::ByRanks::give(const State& state) {
   for (const Entry& entry : state) {
     const ByteView bytes = entry.tensor.bytes();  // the root's are only read
-    DGX_CHECK(ranks_.wait(ranks_.broadcast(0, {const_cast<std::uint8_t*>(bytes.data()), bytes.size()})));
+    const ValueIndex v = *program::find_state_input(*program, entry.name);
+    const int home = classes.home_of(v);
+    if (home == ranks_.rank()) continue;
+    DGX_CHECK(ranks_.wait(home == program::Classes::kEveryRank
+                              ? ranks_.broadcast(0, {const_cast<std::uint8_t*>(bytes.data()), bytes.size()})
+                              : ranks_.send(home, to_number(v), bytes)));
   }
   return {};
 }
@@ -341,10 +347,17 @@ Status PartsExecutor::ByRanks::give(const State& state) {
 Status PartsExecutor::ByRanks::take() {
   State state;
   for (const ValueIndex v : program::state_inputs(*program)) {
+    if (!classes.is_on(v, ranks_.rank())) continue;
     state.push_back({at(v).source.name, Tensor(at(v).dtype, at(v).shape)});
-    DGX_CHECK(ranks_.wait(ranks_.broadcast(0, state.back().tensor.bytes())));
+    const auto bytes = state.back().tensor.bytes();
+    DGX_CHECK(ranks_.wait(classes.home_of(v) == program::Classes::kEveryRank
+                              ? ranks_.broadcast(0, bytes)
+                              : ranks_.receive(0, to_number(v), bytes)));
   }
-  return load(state);
+  DGX_TRY(tail->position, step_of(state));
+  tail->take_entries(state);
+  divided_.load(state);
+  return {};
 }
 
 Result<State> PartsExecutor::ByRanks::collect() {
