@@ -116,6 +116,32 @@ TEST_CASE("a step whose experts are at home has every bit of the whole step") {
   }
 }
 
+TEST_CASE("what is watched is made by every rank, with the entry that it becomes") {
+  const json::Value& vector = *std::ranges::find_if(vectors(), [](const json::Value& each) {
+    return *test::member(each, "program").as_string() == "experts/two-blocks.program.jsonl";
+  });
+  const Program program = stored(vector);
+  const Classes classes = classify(program, 6).value();
+  const Experts before = find_experts(program, classes);
+  const auto weight = find_state_input(program, "model/h.1.mlp.experts.0.c_fc.weight");
+  REQUIRE(weight);
+  REQUIRE(before.of[*weight] != Experts::kNone);
+  const std::vector<ValueIndex> watched = {*program.values[*weight].next};
+  const Experts after = find_experts(program, classes, watched);
+  std::vector<std::string> left;
+  for (const ValueIndex v : program.values.indices()) {
+    if (before.of[v] == after.of[v]) continue;
+    CHECK(after.of[v] == Experts::kNone);
+    CHECK_FALSE((classes.body[v] && program.values[v].kind != kernels::Kind::kInput));
+    if (program.values[v].kind == kernels::Kind::kInput) left.push_back(program.values[v].source.name);
+  }
+  CHECK(left == std::vector<std::string>{"model/h.1.mlp.experts.0.c_fc.weight",
+                                         "optimizer/momentum/h.1.mlp.experts.0.c_fc.weight"});
+  Classes placed = classes;
+  REQUIRE(place_experts(program, 2, watched, placed).ok());
+  CHECK(given_by_homes(program, placed, watched).size() == 1);  // the gradient
+}
+
 TEST_CASE("programs of strangers take little time, whatever their branches have in common") {
   // Fans of two, whose branches become two of very many fans, which then read each other's entries.
   const std::string head = R"({"k":"input","next":0,"s":[],"src":"state loss","t":"f32","v":0})"
