@@ -104,8 +104,7 @@ class PartsExecutor final : public StepExecutor {
   [[nodiscard]] bool has_experts_at_home() const;
   /// The stages of a pipeline: so many ranks on is the next that has the same entries; else 1.
   [[nodiscard]] int stages() const;
-  /// The digests of all entries, in the program's order; of those that
-  /// this rank does not have, zeros.
+  /// The digests of all entries, in the program's order; zeros for those that this rank does not have.
   [[nodiscard]] Result<std::vector<Digest>> digests_of_entries(int threads) const;
   /// The name of the program's nth entry.
   [[nodiscard]] const std::string& name_of_entry(std::size_t n) const;

@@ -13,7 +13,7 @@ struct Experts {
   static constexpr int kNone = -1;
 
   struct Expert {
-    std::size_t block = 0, number = 0;  ///< of which block, and the how manieth of it, both from 0
+    std::size_t block = 0, number = 0;  ///< its block, and its place there, both from 0
   };
   std::vector<Expert> all;
   std::vector<std::size_t> of_block;  ///< how many experts each block has
@@ -29,8 +29,8 @@ struct Experts {
                                    const std::vector<kernels::ValueIndex>& watched = {});
 
 /// Gives each expert's lines and entries its home among `ranks`, where lines of the body become class W.
-/// `classes` are those of classify(); entries are divided behind this, as none at home is. kUsage, and
-/// nothing is changed, if the program has no expert.
+/// `classes` are those of classify(); entries are to be divided afterwards, so that none at home is. kUsage,
+/// and nothing is changed, if the program has no expert.
 [[nodiscard]] Status place_experts(const Program& program, int ranks,
                                    const std::vector<kernels::ValueIndex>& watched, Classes& classes);
 
