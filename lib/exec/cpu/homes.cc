@@ -67,11 +67,12 @@ std::size_t PartsExecutor::ByRanks::row_of(ValueIndex v) const {
 /// Begins to receive what is moved here, in all phases of a step.
 void PartsExecutor::ByRanks::expect_moves() {
   for (std::size_t n = 0; n < moves_.size(); ++n) {
-    for (const auto& [v, homes] : moves_[n]) {
+    for (const Move& move : moves_[n]) {
+      const ValueIndex v = move.value;
       const int home = classes.home_of(v);
       if (home != Classes::kEveryRank && home != ranks_.rank())
         messages_[n].expect(home, to_number(v), received_.at(v).bytes(), row_of(v));
-      if (!homes.contains(ranks_.rank())) continue;
+      if (!move.homes.contains(ranks_.rank())) continue;
       each_other([&](int from) {
         const auto bytes = slices_of(v, whole.at(v).bytes().data(), from);
         messages_[n].expect(from, to_number(v), bytes, row_of(v));
@@ -83,7 +84,8 @@ void PartsExecutor::ByRanks::expect_moves() {
 /// Moves what a phase has made: the own slices to homes, or from this home to each rank its slices.
 Status PartsExecutor::ByRanks::move_values(std::size_t phase) {
   exchange::RowMessages& messages = messages_[phase];
-  for (const auto& [v, homes] : moves_[phase]) {
+  for (const Move& move : moves_[phase]) {
+    const ValueIndex v = move.value;
     const int home = classes.home_of(v);
     if (home != Classes::kEveryRank && home != ranks_.rank()) continue;
     std::uint8_t* const made = memory_of_kept(moving_.at(v));
@@ -91,7 +93,7 @@ Status PartsExecutor::ByRanks::move_values(std::size_t phase) {
     each_other([&](int to) {
       if (home == ranks_.rank())
         messages.send(to, to_number(v), slices_of(v, made, to), row_of(v));
-      else if (homes.contains(to))
+      else if (move.homes.contains(to))
         messages.send(to, to_number(v), {made, own.size()}, row_of(v));
     });
   }
