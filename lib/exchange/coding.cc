@@ -230,12 +230,19 @@ Status unpack_bits(std::span<const std::byte> packed, int bits, std::span<std::u
 }
 
 std::vector<std::byte> encode_rows(ByteView values, std::size_t row) {
-  const std::size_t count = values.size() / row;
-  std::vector<std::byte> out((count + 7) / 8);
+  const std::size_t count = values.size() / row, head = (count + 7) / 8;
+  std::vector<std::byte> out(head);
+  std::size_t kept = 0;
+  const auto row_at = [&](std::size_t n) { return std::as_bytes(values.subspan(n * row, row)); };
   for (std::size_t n = 0; n < count; ++n) {
-    const auto bytes = std::as_bytes(values.subspan(n * row, row));
-    if (is_zero(bytes)) continue;
+    if (is_zero(row_at(n))) continue;
     out[n / 8] |= std::byte{1} << n % 8;
+    ++kept;
+  }
+  out.reserve(head + kept * row);
+  for (std::size_t n = 0; n < count; ++n) {
+    if ((out[n / 8] >> n % 8 & std::byte{1}) == std::byte{0}) continue;
+    const auto bytes = row_at(n);
     out.insert(out.end(), bytes.begin(), bytes.end());
   }
   return out;

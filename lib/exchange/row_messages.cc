@@ -22,7 +22,7 @@ void RowMessages::expect(int from, Tag tag, std::span<std::uint8_t> bytes, std::
 void RowMessages::send(int to, Tag tag, ByteView bytes, std::size_t row) {
   sent_.push_back({std::vector<std::uint64_t>(1), encode_rows(bytes, row)});
   Sent& message = sent_.back();
-  if (message.coded.size() >= bytes.size()) message.coded.clear();
+  if (message.coded.size() >= bytes.size()) message.coded = {};
   const std::size_t length = message.coded.empty() ? bytes.size() : message.coded.size();
   message.length.front() = length;
   saved_ += static_cast<std::int64_t>(bytes.size() - length) - std::int64_t{sizeof(std::uint64_t)};
@@ -43,12 +43,14 @@ Status RowMessages::receive_coded(std::vector<Expected>& messages) {
         ranks_.receive(message.from, message.tag,
                        message.coded.empty() ? message.bytes : std::span<std::uint8_t>(message.coded));
   }
+  Status first;  // of all, since memory that a message is on its way to must stay
   for (const Expected& message : messages) {
-    DGX_CHECK(ranks_.wait(message.request));
-    if (message.coded.empty()) continue;
-    DGX_CHECK(decode_rows(std::as_bytes(std::span(message.coded)), message.row, message.bytes));
+    Status status = ranks_.wait(message.request);
+    if (status.ok() && !message.coded.empty())
+      status = decode_rows(std::as_bytes(std::span(message.coded)), message.row, message.bytes);
+    if (first.ok()) first = std::move(status);
   }
-  return {};
+  return first;
 }
 
 Status RowMessages::finish() {

@@ -61,7 +61,7 @@ class Sum {
  private:
   void add_move(const program::Move& move) {
     const Primitive& line = program_.values[move.value];
-    Move out{move.from, move.to, program::crossing_bytes(program_, move.value), Move::When::kTail};
+    Move out{move.from, move.to, program::crossing_bytes(program_, classes_, move.value), Move::When::kTail};
     const SampleClass of = classes_.of[move.value];
     if (line.kind == Kind::kInput) {
       out.when = Move::When::kAtOnce;

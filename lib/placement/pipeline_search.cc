@@ -43,7 +43,7 @@ std::vector<std::int64_t> bytes_at(const program::Program& program, const progra
   }
   std::vector<std::int64_t> out(forward.size(), 0);
   for (std::size_t n = 0; n < forward.size(); ++n) {
-    const std::int64_t bytes = program::crossing_bytes(program, forward[n]);
+    const std::int64_t bytes = program::crossing_bytes(program, classes, forward[n]);
     for (std::size_t place = n + 1; place <= last[forward[n]]; ++place) out[place] += 2 * bytes;
   }
   return out;

@@ -144,10 +144,10 @@ class Finder {
 
 }  // namespace
 
-std::optional<int> code_bits(const Program& program, ValueIndex line) {
+std::optional<int> code_bits(const Program& program, const Classes& classes, ValueIndex line) {
   const Primitive& code = program.values[line];
-  if (code.kind != Kind::kMap || code.dtype != DType::kU8 ||
-      !std::ranges::equal(code.steps, kCodeSteps, {}, &Step::op))
+  if (code.kind != Kind::kMap || code.iteration || code.dtype != DType::kU8 ||
+      classes.of[line] != SampleClass::kSharded || !std::ranges::equal(code.steps, kCodeSteps, {}, &Step::op))
     return std::nullopt;
   for (int bits = 1; bits < 8; ++bits) {
     const std::int64_t half = std::int64_t{1} << (bits - 1);
@@ -181,11 +181,11 @@ std::optional<std::int64_t> zero_from(const Program& program, ValueIndex line) {
   return first.integer;
 }
 
-std::int64_t crossing_bytes(const Program& program, ValueIndex line) {
+std::int64_t crossing_bytes(const Program& program, const Classes& classes, ValueIndex line) {
   if (zero_from(program, line)) return 0;
   const std::int64_t bytes = element_count(program.values[line].shape).value() *
                              static_cast<std::int64_t>(size_of(program.values[line].dtype));
-  const auto bits = code_bits(program, line);
+  const auto bits = code_bits(program, classes, line);
   return bits ? bytes / 8 * *bits + (bytes % 8 * *bits + 7) / 8 : bytes;
 }
 

@@ -188,6 +188,7 @@ class Updates {
     }
     for (const ValueIndex v : watched) of_[v] = is_line_of_tail(v) ? kNone : of_[v];
     decide_entries(branches);
+    for (const ValueIndex v : watched) of_[v] = is_entry(program.values[v]) ? kNone : of_[v];
     decide_by_readers();
     decide_by_reads();
     for (const ValueIndex v : program.values.indices()) press(v);

@@ -89,7 +89,7 @@ class Experts:
             if e in read_by_body:
                 joined = self.first(self.entries[e]) if e in self.entries else None
                 of[e] = joined if joined in self.all else -1
-            if step.lines[e]["src"] in ("state loss", "state step"):
+            if step.lines[e]["src"] in ("state loss", "state step") or e in watched:
                 of[e] = -1
         fits = lambda v, expert: all(of[u] == expert for u in reads[v] if in_body(u))
         for v in reversed(tail):

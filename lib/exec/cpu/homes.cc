@@ -81,6 +81,28 @@ void PartsExecutor::ByRanks::expect_moves() {
   }
 }
 
+/// The memory of the messages of the phase that has the most: at most as much as they carry.
+std::int64_t PartsExecutor::ByRanks::bytes_of_moves() const {
+  std::int64_t most = 0;
+  for (const auto& phase : moves_) {
+    std::int64_t sum = 0;
+    for (const Move& move : phase) {
+      const std::int64_t all = bytes_of(at(move.value)), each = all / classes.slices;
+      const std::int64_t own_slices = each * (own().slices.end - own().slices.begin);
+      const int home = classes.home_of(move.value), here = ranks_.rank();
+      if (home != Classes::kEveryRank) {
+        sum += home == here ? all - own_slices : own_slices;
+      } else {
+        const bool is_needed = move.homes.contains(here);
+        sum += is_needed ? all - own_slices : 0;
+        sum += own_slices * (std::ssize(move.homes) - (is_needed ? 1 : 0));
+      }
+    }
+    most = std::max(most, sum);
+  }
+  return most;
+}
+
 /// Moves what a phase has made: the own slices to homes, or from this home to each rank its slices.
 Status PartsExecutor::ByRanks::move_values(std::size_t phase) {
   exchange::RowMessages& messages = messages_[phase];
@@ -89,12 +111,12 @@ Status PartsExecutor::ByRanks::move_values(std::size_t phase) {
     const int home = classes.home_of(v);
     if (home != Classes::kEveryRank && home != ranks_.rank()) continue;
     std::uint8_t* const made = memory_of_kept(moving_.at(v));
-    const auto own = slices_of(v, made, ranks_.rank());
+    const std::size_t own_bytes = slices_of(v, made, ranks_.rank()).size();
     each_other([&](int to) {
       if (home == ranks_.rank())
         messages.send(to, to_number(v), slices_of(v, made, to), row_of(v));
       else if (move.homes.contains(to))
-        messages.send(to, to_number(v), {made, own.size()}, row_of(v));
+        messages.send(to, to_number(v), {made, own_bytes}, row_of(v));
     });
   }
   wait_for([&] { return messages.finish(); });

@@ -129,6 +129,7 @@ std::int64_t PartsExecutor::ByRanks::own_bytes() const {
     if (local_piece_.origins[line].as == PieceLine::As::kSlices)
       bytes += bytes_of(local_piece_.program.values[line]);
   }
+  bytes += bytes_of_moves();
   std::int64_t longest = 0;
   for (const ValueIndex v : sparse_) {
     const kernels::DotWords words = kernels::dot_words_at(own().slices.end);  // a position is a slice
@@ -253,6 +254,8 @@ Status PartsExecutor::ByRanks::check_gathered(ValueIndex v) const {
   const auto is_gathered = [&](const Values& values) { return values.contains(v); };
   if (!std::ranges::any_of(gathers_, is_gathered) && !tail_gathers_.contains(v))
     return usage_error(fmt::format("value {} is none that the ranks gather", v));
+  if (moved_.contains(v))
+    return usage_error(fmt::format("value {} goes to an expert's rank, too, which has the truth", v));
   for (std::size_t n = 0; n < phases_.size(); ++n) {
     const Phase& phase = phases_[n];
     for (const ValueIndex line : phase.origin.indices()) {

@@ -87,6 +87,7 @@ struct PartsExecutor::ByRanks final : PartsExecutor::Impl {
   template <class F>
   void each_other(F f) const;
   void expect_moves();
+  [[nodiscard]] std::int64_t bytes_of_moves() const;
   Status move_values(std::size_t phase);
   void give_by_homes(std::vector<exchange::Request>& requests);
   Status collect_entry(kernels::ValueIndex entry, Tensor* all);

@@ -167,11 +167,13 @@ void PartsExecutor::ByStages::await_all(ValueIndex v) {
 void PartsExecutor::ByStages::await(ValueIndex v, std::int64_t part) {
   const auto found = expected_.find({v, part});
   if (found == expected_.end()) return;  // it is there
-  wait_for(ranks_, found->second.request);
-  const Arriving arrived = std::move(found->second);
+  const Arriving& arriving = found->second;
+  wait_for([&]() -> Status {
+    DGX_CHECK(ranks_.wait(arriving.request));
+    if (arriving.packed.empty()) return {};
+    return exchange::unpack_bits(arriving.packed, code_bits_.at(v), memory_of_message(v, part));
+  });
   expected_.erase(found);
-  if (!failed.ok() || arrived.packed.empty()) return;
-  failed = exchange::unpack_bits(arrived.packed, code_bits_.at(v), memory_of_message(v, part));
 }
 
 bool PartsExecutor::ByStages::is_zero(ValueIndex v) const {

@@ -128,7 +128,12 @@ void PartsExecutor::Impl::wait_for(const std::function<Status()>& messages) {
   const auto begin = std::chrono::steady_clock::now();
   Status status = messages();
   waited_seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  if (failed.ok()) failed = std::move(status);
+  if (!failed.ok() || status.ok()) return;
+  // A message that is not what its sender makes is a failure of a machine or a network, and no finding about
+  // the step, as kMalformed is.
+  const bool is_damaged = status.error().code == ErrorCode::kMalformed;
+  failed =
+      is_damaged ? internal_error("a message of another rank: " + status.error().message) : std::move(status);
 }
 
 Status PartsExecutor::Impl::give(const State&) { return internal_error("parts in turn have no ranks"); }

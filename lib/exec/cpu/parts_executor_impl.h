@@ -165,7 +165,8 @@ struct PartsExecutor::Impl {
   void plan_carried(kernels::ValueIndex v);
   void take_carried(kernels::ValueIndex v);
   Status prepare_step();
-  /// Waits for messages; the time goes to `waited_seconds`, the first error to `failed`.
+  /// Waits for messages; the time goes to `waited_seconds`, the first error to `failed`, a damaged message as
+  /// kInternal.
   void wait_for(const std::function<Status()>& messages);
   void wait_for(exchange::Exchange& ranks, exchange::Request request);
   /// Makes the member's share of the part's rows and random numbers, of all inputs or of one.

@@ -152,8 +152,7 @@ Result<Plan> PartsExecutor::ByStages::plan_tail() {
   for (Primitive& line : whole_tail_.program.values) line.next.reset();
   for (PieceLine& origin : whole_tail_.origins) origin.as = PieceLine::As::kMade;
   for (const program::Move& move : stages_.moves) {
-    const auto bits = is_sharded(move.value) ? program::code_bits(*program, move.value) : std::nullopt;
-    if (bits) code_bits_[move.value] = *bits;
+    if (const auto bits = program::code_bits(*program, classes, move.value)) code_bits_[move.value] = *bits;
   }
   return plan_tail_piece(stage() == 0 ? inputs.watched : std::vector<ValueIndex>());
 }

@@ -11,6 +11,7 @@
 #include "dgx/lowering/workers.h"
 #include "dgx/program/experts.h"
 #include "drawn_program.h"
+#include "exchanges.h"
 #include "follower.h"
 #include "stored_steps.h"
 
@@ -19,6 +20,7 @@ namespace {
 
 using kernels::ValueIndex;
 using test::Follower;
+using test::LyingExchange;
 using test::require_same;
 using test::states_of;
 using test::Stored;
@@ -153,6 +155,39 @@ TEST_CASE("only tokens go to experts that are at home") {
           without.received - 2 * kGradients * (ranks - 1) + kSlots * (ranks - 1) / ranks);
     CHECK(home.saved > 1'000);  // empty slots, but for the lengths of messages
   }
+}
+
+TEST_CASE("a damaged message is the failure of a machine, and no finding about the step") {
+  const Stored stored("experts/two-blocks");
+  int failed = 0;
+  for (int number = 0; number < 12; ++number) {
+    const auto exchanges = exchange::make_local(3);
+    LyingExchange lying(*exchanges[1], LyingExchange::Where::kSend, number);
+    std::vector<Status> statuses(exchanges.size());
+    std::vector<std::thread> threads;
+    for (std::size_t r = 0; r < exchanges.size(); ++r) {
+      exchange::Exchange& own = r == 1 ? lying : *exchanges[r];
+      threads.emplace_back([&, r] {
+        const auto run = [&]() -> Status {
+          DGX_TRY(auto executor,
+                  PartsExecutor::create_on(own, stored.program, stored.inputs(), 1, {}, ExpertsAt::kHome));
+          DGX_CHECK(executor->load(stored.state));
+          return executor->step();
+        };
+        statuses[r] = run();
+        if (!statuses[r].ok()) own.give_up(1);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    CAPTURE(number);
+    CHECK(lying.has_lied());
+    for (const Status& status : statuses) {
+      if (status.ok()) continue;
+      CHECK(status.error().code == ErrorCode::kInternal);
+      failed += status.error().message.starts_with("a message of another rank: ") ? 1 : 0;
+    }
+  }
+  CHECK(failed >= 6);  // the lengths
 }
 
 TEST_CASE("a rank has the entries of its own experts alone, and its memory is known before") {

@@ -104,16 +104,17 @@ TEST_CASE("a code crosses in the bits that its lines leave it") {
     test::MlpCapture capture({64, 12, 5}, {12, 1, 8, 8}, program::Activation::kRelu, 1);
     Program program =
         lower_training_step(capture.training(), recipe_of(cut, 12, test::integer(vector, "samples"))).value();
+    const program::Classes classes = program::classify(program, 12).value();
     const json::Array& codes = *test::member(vector, "codes").as_array();
     REQUIRE(codes.size() == 2);
     for (const ValueIndex v : program.values.indices()) {
       const bool is_forward = v == static_cast<ValueIndex>(*codes[0].as_int());
       const bool is_code = is_forward || v == static_cast<ValueIndex>(*codes[1].as_int());
       const std::int64_t bits = is_forward ? cut.forward : cut.backward;
-      const auto found = program::code_bits(program, v);
+      const auto found = program::code_bits(program, classes, v);
       CAPTURE(v, bits);
       REQUIRE(found == (is_code && bits < 8 ? std::optional(static_cast<int>(bits)) : std::nullopt));
-      if (is_code) CHECK(program::crossing_bytes(program, v) == (12 * 12 * bits + 7) / 8);
+      if (is_code) CHECK(program::crossing_bytes(program, classes, v) == (12 * 12 * bits + 7) / 8);
       if (!found) continue;
       // A text that would let a larger number through is no code of these bits.
       for (const std::size_t step : {4U, 5U, 6U, 8U}) {
@@ -123,7 +124,7 @@ TEST_CASE("a code crosses in the bits that its lines leave it") {
           operand = operand.kind == kernels::Operand::Kind::kStep
                         ? kernels::Operand::access(1)
                         : kernels::Operand::literal(std::int64_t{255});
-          CHECK((operand == before || !program::code_bits(program, v)));
+          CHECK((operand == before || !program::code_bits(program, classes, v)));
           operand = before;
         }
       }

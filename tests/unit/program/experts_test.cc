@@ -140,6 +140,8 @@ TEST_CASE("what is watched is made by every rank, with the entry that it becomes
   Classes placed = classes;
   REQUIRE(place_experts(program, 2, watched, placed).ok());
   CHECK(given_by_homes(program, placed, watched).size() == 1);  // the gradient
+  // An entry itself.
+  CHECK(find_experts(program, classes, {*weight}).of == after.of);
 }
 
 TEST_CASE("programs of strangers take little time, whatever their branches have in common") {

@@ -95,16 +95,18 @@ struct Stages {
 /// whoever waits for it then knows it. nullopt: it is not known to be.
 [[nodiscard]] std::optional<std::int64_t> zero_from(const Program& program, kernels::ValueIndex line);
 
-/// The bits of a number of a code that has fewer than 8: a map of u8 whose steps clip what they give to 0 ...
-/// 2^bits - 1 (dgx-lowerings(7), "AQ-SGD"), whatever they read. nullopt for any other line.
-[[nodiscard]] std::optional<int> code_bits(const Program& program, kernels::ValueIndex line);
+/// The bits of a number of a code that has fewer than 8 (dgx-placement(7), "CODINGS"): a map of u8 of class S
+/// whose steps clip what they give to 0 ... 2^bits - 1, whatever they read. nullopt for any other line.
+[[nodiscard]] std::optional<int> code_bits(const Program& program, const Classes& classes,
+                                           kernels::ValueIndex line);
 
-/// The bytes of a whole value that another stage reads, as they cross a network behind a step's first few
-/// (dgx-placement(7), "CODINGS").
-[[nodiscard]] std::int64_t crossing_bytes(const Program& program, kernels::ValueIndex line);
+/// The bytes of a whole value that another stage reads, as they cross a network behind a step's first few.
+[[nodiscard]] std::int64_t crossing_bytes(const Program& program, const Classes& classes,
+                                          kernels::ValueIndex line);
 
 /// By line, what must cross for it to be made at a stage that has nothing: reads_of() of several parts,
-/// ascending, with what a received line is made of in its place. Cost: the accesses.
+/// ascending, with what a received line is made of in its place. Cost: the accesses, times the received
+/// lines.
 [[nodiscard]] kernels::ByValue<std::vector<kernels::ValueIndex>> crossing_reads(const Program& program,
                                                                                 const Classes& classes);
 
