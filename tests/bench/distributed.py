@@ -45,19 +45,24 @@ def milliseconds(name, data, ranks, number):
 NETWORKS = {"10g-50us": (10**10, 50), "1g-1ms": (10**9, 1000), "300m-200us": (3 * 10**8, 200), "1g-20ms": (10**9, 20_000), "100m-5ms": (10**8, 5000)}
 
 
+def emulated_step(task, out, machines, plan):
+    """Seconds of a step of two ranks over an emulated network: of a whole run less one that ends early, since each gives the state to the ranks and brings it together."""
+    train = ["mpirun", "-n", "2", os.path.join(BIN, "dgx-train"), f"{task}.json", "--data", "text.h5", "--threads", "1", "--mpi", "--placement", plan, "--emulate", machines, "--json", "-q"]
+    early, whole = run(*train, "-o", f"{out}.early", "--until", "3"), run(*train, "-o", out)
+    return (whole["seconds"] - whole["checkpoint_seconds"] - early["seconds"] + early["checkpoint_seconds"]) / (whole["steps"] - early["steps"])
+
+
 def predictions():
     """Steps of two ranks as dgx-plan foretells them, beside those that are then made."""
-    dgx_plan, task, data = os.path.join(BIN, "dgx-plan"), "gpt-foretold.json", "text.h5"
-    submit("gpt-foretold", "gpt:layers=6,width=384,heads=6,vocab=128,context=256", "adamw:lr=1e-3", 8, 6)
-    run("mpirun", "-n", "2", dgx_plan, "measure", task, "--data", data, "--threads", "1", "--seconds", "5", "-o", "machines.json", "--json", "-q")
+    dgx_plan, task = os.path.join(BIN, "dgx-plan"), "gpt-foretold"
+    submit(task, "gpt:layers=6,width=384,heads=6,vocab=128,context=256", "adamw:lr=1e-3", 8, 9)
+    run("mpirun", "-n", "2", dgx_plan, "measure", f"{task}.json", "--data", "text.h5", "--threads", "1", "--seconds", "5", "-o", "machines.json", "--json", "-q")
     machines = json.loads(pathlib.Path("machines.json").read_text())
     for name, (bits, microseconds) in NETWORKS.items():
         machines["links"][0].update(bits_per_second=bits, microseconds=microseconds)
         pathlib.Path(f"{name}.json").write_text(json.dumps(machines))
-        planned = run(dgx_plan, task, "--machines", f"{name}.json", "--ranks", "2", "-o", f"{name}.plan.json", "--json", "-q")
-        told = run("mpirun", "-n", "2", os.path.join(BIN, "dgx-train"), task, "--data", data, "-o", name, "--threads", "1", "--mpi", "--placement", f"{name}.plan.json",
-                   "--emulate", f"{name}.json", "--json", "-q")
-        measured = (told["seconds"] - told["checkpoint_seconds"]) / told["steps"]
+        planned = run(dgx_plan, f"{task}.json", "--machines", f"{name}.json", "--ranks", "2", "-o", f"{name}.plan.json", "--json", "-q")
+        measured = emulated_step(task, name, f"{name}.json", f"{name}.plan.json")
         print(f"predicted-gpt-{name} ms/step {planned['step_seconds'] * 1e3:.5g} {measured * 1e3:.5g}", flush=True)
 
 
@@ -83,7 +88,7 @@ def rehearsed(task, ranks, plan, machines, seconds):
 def pipelines_of_two():
     """Five pipelines of two stages, with other cuts and networks: foretold, trained, and rehearsed."""
     dgx_plan, task = os.path.join(BIN, "dgx-plan"), "gpt-two-stages"
-    submit(task, "gpt:layers=6,width=256,heads=4,vocab=128,context=256", "adamw:lr=1e-3", 8, 12)
+    submit(task, "gpt:layers=6,width=256,heads=4,vocab=128,context=256", "adamw:lr=1e-3", 8, 15)
     run("mpirun", "-n", "2", dgx_plan, "measure", f"{task}.json", "--data", "text.h5", "--threads", "1", "--seconds", "5", "-o", "two.json", "--json", "-q")
     machines = json.loads(pathlib.Path("two.json").read_text())
     forward = forward_lines(f"{task}.program.jsonl")
@@ -96,9 +101,7 @@ def pipelines_of_two():
         changed["pipeline"]["cuts"] = [forward[int(share * len(forward))]]
         pathlib.Path(plan).write_text(json.dumps(changed))
         slept = rehearsed(task, 2, plan, f"two.{name}.json", 8)
-        told = run("mpirun", "-n", "2", os.path.join(BIN, "dgx-train"), f"{task}.json", "--data", "text.h5", "-o", f"two.{name}", "--threads", "1", "--mpi", "--placement", plan, "--emulate",
-                   f"two.{name}.json", "--json", "-q")
-        measured = (told["seconds"] - told["checkpoint_seconds"]) / told["steps"]
+        measured = emulated_step(task, f"two.{name}", f"two.{name}.json", plan)
         print(f"predicted-two-stages-{name} ms/step {slept['predicted'] * 1e3:.5g} {measured * 1e3:.5g}", flush=True)
         print(f"rehearsed-two-stages-{name} ms/step {slept['predicted'] * 1e3:.5g} {slept['measured'] * 1e3:.5g}", flush=True)
 
