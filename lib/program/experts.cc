@@ -182,13 +182,11 @@ class Updates {
           const std::vector<ValueIndex>& watched, ByValue<int>& of)
       : program_(program), classes_(classes), of_(of), becoming_(program.values.size()) {
     for (const ValueIndex v : program.values.indices()) {
-      if (is_entry(program.values[v])) of_[v] = kAny;
-      if (is_line_of_tail(v)) of_[v] = kAny;
+      if (may_leave(v)) of_[v] = kAny;
       if (program.values[v].next) becoming_[*program.values[v].next].push_back(v);
     }
-    for (const ValueIndex v : watched) of_[v] = is_line_of_tail(v) ? kNone : of_[v];
     decide_entries(branches);
-    for (const ValueIndex v : watched) of_[v] = is_entry(program.values[v]) ? kNone : of_[v];
+    for (const ValueIndex v : watched) of_[v] = may_leave(v) ? kNone : of_[v];
     decide_by_readers();
     decide_by_reads();
     for (const ValueIndex v : program.values.indices()) press(v);
@@ -204,6 +202,11 @@ class Updates {
 
   [[nodiscard]] bool is_line_of_tail(ValueIndex v) const {
     return !is_input(program_.values[v]) && !classes_.body[v];
+  }
+
+  /// True for what is decided on here: an entry, or a line of the tail.
+  [[nodiscard]] bool may_leave(ValueIndex v) const {
+    return is_entry(program_.values[v]) || is_line_of_tail(v);
   }
 
   /// Decides on entries that the body reads, and those that every rank has.
@@ -273,8 +276,7 @@ class Updates {
     for (const ValueIndex entry : becoming_[v]) leave(entry, of_[v]);
   }
   void leave(ValueIndex v, int unless) {
-    const bool can_leave = is_entry(program_.values[v]) || is_line_of_tail(v);
-    if (!can_leave || of_[v] == kNone || of_[v] == unless) return;
+    if (!may_leave(v) || of_[v] == kNone || of_[v] == unless) return;
     of_[v] = kNone;
     left_.push_back(v);
   }
@@ -295,12 +297,12 @@ int Experts::home(const Expert& expert, int ranks) const {
 
 Experts find_experts(const Program& program, const Classes& classes, const std::vector<ValueIndex>& watched) {
   const Branches branches(program, classes);
-  ByValue<int> first(program.values.size(), kNone);  // of a line's expert the first dispatch
+  ByValue<int> of(program.values.size(), kNone);  // of a line or entry its expert's first dispatch
   for (const ValueIndex v : program.values.indices()) {
-    if (!is_input(program.values[v])) first[v] = branches.expert_of(v);
+    if (!is_input(program.values[v])) of[v] = branches.expert_of(v);
   }
-  const std::set<int> dispatches(first.begin(), first.end());
-  Updates(program, classes, branches, watched, first);
+  const std::set<int> dispatches(of.begin(), of.end());
+  Updates(program, classes, branches, watched, of);
   Experts out;
   std::map<int, int> number;                // by first dispatch
   std::map<int, std::size_t> block_of_fan;  // in the order of first dispatches
@@ -311,7 +313,7 @@ Experts find_experts(const Program& program, const Classes& classes, const std::
     number[dispatch] = static_cast<int>(out.all.size());
     out.all.push_back({block->second, out.of_block[block->second]++});
   }
-  for (const int dispatch : first) out.of.push_back(dispatch == kNone ? kNone : number.at(dispatch));
+  for (const int dispatch : of) out.of.push_back(dispatch == kNone ? kNone : number.at(dispatch));
   return out;
 }
 
