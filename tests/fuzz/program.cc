@@ -154,6 +154,31 @@ Program lowered(Activation activation, const char* optimizer, LossKind loss) {
 
 }  // namespace
 
+namespace {
+
+/// A step of two experts and their gradients, of which one is for a momentum.
+std::string step_of_experts(const std::string& head) {
+  return head +
+         R"({"do":["f32 x0","mul t0 x1"],"k":"map","s":[4,2,2],"t":"f32","v":5,"x":["1[i0]","0[i0,i1+i2]"]})" +
+         "\n" + R"({"do":["add x0 1"],"k":"map","s":[],"t":"i64","v":6,"x":["4[]"]})" + "\n" +
+         R"({"k":"input","next":19,"s":[2,2],"src":"state model/a","t":"f32","v":7})" + "\n" +
+         R"({"k":"input","next":17,"s":[2,2],"src":"state model/b","t":"f32","v":8})" + "\n" +
+         R"({"k":"input","next":18,"s":[2,2],"src":"state optimizer/a","t":"f32","v":9})" + "\n" +
+         R"({"k":"map","s":[4,1,2],"t":"f32","v":10,"x":["5[i0,$1,i2]?0x0p0","1@4.1[i0,i1]"]})" + "\n" +
+         R"({"k":"map","s":[4,1,2],"t":"f32","v":11,"x":["5[i0,$1,1-i2]?0x0p0","1@4.1[i0,i1]"]})" + "\n" +
+         R"({"f":[2],"k":"dot","s":[4,2],"t":"f32","v":12,"x":["10@4.2[i0,k0]","7[i1,k0]"]})" + "\n" +
+         R"({"f":[2],"k":"dot","s":[4,2],"t":"f32","v":13,"x":["11@4.2[i0,k0]","8[i1,k0]"]})" + "\n" +
+         R"({"do":["add x0 x1"],"k":"map","s":[4,2],"t":"f32","v":14,"x":["12[i0,i1]","13[i0,i1]"]})" + "\n" +
+         R"({"f":[4],"k":"dot","s":[2,2],"t":"f32","v":15,"x":["12[k0,i0]","10@4.2[k0,i1]"]})" + "\n" +
+         R"({"f":[4],"k":"dot","s":[2,2],"t":"f32","v":16,"x":["13[k0,i0]","11@4.2[k0,i1]"]})" + "\n" +
+         R"({"do":["sub x0 x1"],"k":"map","s":[2,2],"t":"f32","v":17,"x":["8[i0,i1]","16[i0,i1]"]})" + "\n" +
+         R"({"do":["add x0 x1"],"k":"map","s":[2,2],"t":"f32","v":18,"x":["9[i0,i1]","15[i0,i1]"]})" + "\n" +
+         R"({"do":["sub x0 x1"],"k":"map","s":[2,2],"t":"f32","v":19,"x":["7[i0,i1]","18[i0,i1]"]})" + "\n" +
+         R"({"f":[4,2],"k":"dot","s":[1],"t":"f32","v":20,"x":["14[k0,k1]","14[k0,1-k1]"]})" + "\n";
+}
+
+}  // namespace
+
 std::vector<std::string> fuzz::seeds() {
   const std::string head = R"({"k":"input","next":0,"s":[4,6],"src":"state model/w","t":"f32","v":0})"
                            "\n"
@@ -194,25 +219,7 @@ std::vector<std::string> fuzz::seeds() {
       R"("when":["eq x0 i0"],"x":["1[k0]","8@24[6*k0+i1]"]})" + "\n" +
       R"({"do":["add x0 x1"],"k":"map","s":[4],"t":"f32","v":11,"x":["8[i0,i0]","5[3-i0,0]"]})" + "\n" +
       R"({"f":[4],"k":"dot","s":[1],"t":"f32","v":12,"x":["8[k0,k0+1]","11[k0]"]})" + "\n");
-  // Two experts and their gradients, of which one is for a momentum.
-  out.push_back(
-      head +
-      R"({"do":["f32 x0","mul t0 x1"],"k":"map","s":[4,2,2],"t":"f32","v":5,"x":["1[i0]","0[i0,i1+i2]"]})" +
-      "\n" + R"({"do":["add x0 1"],"k":"map","s":[],"t":"i64","v":6,"x":["4[]"]})" + "\n" +
-      R"({"k":"input","next":19,"s":[2,2],"src":"state model/a","t":"f32","v":7})" + "\n" +
-      R"({"k":"input","next":17,"s":[2,2],"src":"state model/b","t":"f32","v":8})" + "\n" +
-      R"({"k":"input","next":18,"s":[2,2],"src":"state optimizer/a","t":"f32","v":9})" + "\n" +
-      R"({"k":"map","s":[4,1,2],"t":"f32","v":10,"x":["5[i0,$1,i2]?0x0p0","1@4.1[i0,i1]"]})" + "\n" +
-      R"({"k":"map","s":[4,1,2],"t":"f32","v":11,"x":["5[i0,$1,1-i2]?0x0p0","1@4.1[i0,i1]"]})" + "\n" +
-      R"({"f":[2],"k":"dot","s":[4,2],"t":"f32","v":12,"x":["10@4.2[i0,k0]","7[i1,k0]"]})" + "\n" +
-      R"({"f":[2],"k":"dot","s":[4,2],"t":"f32","v":13,"x":["11@4.2[i0,k0]","8[i1,k0]"]})" + "\n" +
-      R"({"do":["add x0 x1"],"k":"map","s":[4,2],"t":"f32","v":14,"x":["12[i0,i1]","13[i0,i1]"]})" + "\n" +
-      R"({"f":[4],"k":"dot","s":[2,2],"t":"f32","v":15,"x":["12[k0,i0]","10@4.2[k0,i1]"]})" + "\n" +
-      R"({"f":[4],"k":"dot","s":[2,2],"t":"f32","v":16,"x":["13[k0,i0]","11@4.2[k0,i1]"]})" + "\n" +
-      R"({"do":["sub x0 x1"],"k":"map","s":[2,2],"t":"f32","v":17,"x":["8[i0,i1]","16[i0,i1]"]})" + "\n" +
-      R"({"do":["add x0 x1"],"k":"map","s":[2,2],"t":"f32","v":18,"x":["9[i0,i1]","15[i0,i1]"]})" + "\n" +
-      R"({"do":["sub x0 x1"],"k":"map","s":[2,2],"t":"f32","v":19,"x":["7[i0,i1]","18[i0,i1]"]})" + "\n" +
-      R"({"f":[4,2],"k":"dot","s":[1],"t":"f32","v":20,"x":["14[k0,k1]","14[k0,1-k1]"]})" + "\n");
+  out.push_back(step_of_experts(head));
   return out;
 }
 

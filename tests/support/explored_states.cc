@@ -47,8 +47,7 @@ std::string games_in(const Node& node, const TaskRecord& record, const Names& na
 }  // namespace
 
 std::string whole_of(const Node& node, const TaskRecord& record) {
-  std::string out = fmt::format("{} {} ", node.now, node.games);
-  for (const auto& [account, amount] : node.market.balances()) out += fmt::format("{}={} ", account, amount);
+  std::string out = fmt::format("{} {} {}", node.now, node.games, balances_of(node));
   for (const auto& [id, offer] : record.offers) out += fmt::format("offer {} {} ", id.hex(), offer.bond);
   out += fmt::format("solver {} {} proof {} {} {} beacon {} {} ", record.solver.has_value(),
                      record.assigned_ms, brief(record.proof), record.proof_ms, record.proof_slot,
