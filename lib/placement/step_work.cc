@@ -5,6 +5,7 @@
 
 #include "dgx/kernels/dot_state.h"
 #include "dgx/kernels/evaluate.h"
+#include "dgx/program/ranks.h"
 
 namespace dgx::placement {
 namespace {
@@ -38,20 +39,6 @@ std::int64_t coded_bytes(std::int64_t bytes, double density, std::int64_t slices
   return std::llround(static_cast<double>(bytes) * std::min(1.0, share)) + kLengthBytes;
 }
 
-/// For each line of the body the number of gathers, one after another, that it waits for.
-ByValue<std::size_t> gathers_before(const Program& program, const Classes& classes) {
-  ByValue<std::size_t> out(program.values.size(), 0);
-  for (const ValueIndex v : program.values.indices()) {
-    const Primitive& line = program.values[v];
-    for (std::size_t n = 0; n < line.accesses.size() && classes.body[v]; ++n) {
-      const ValueIndex read = line.accesses[n].value;
-      const bool waits = program.values[read].kind != Kind::kInput && needs_whole(program, classes, v, n);
-      out[v] = std::max(out[v], out[read] + (waits ? 1 : 0));
-    }
-  }
-  return out;
-}
-
 /// The lines of a phase as stretches: a line of class C begins one, which ends behind it.
 class PhaseWork {
  public:
@@ -81,14 +68,11 @@ Result<StepWork> work_of(const Program& program, const Classes& classes, double 
   const auto density_of = [&](ValueIndex v) {
     return std::ranges::binary_search(sparse, v) ? std::optional(density) : std::nullopt;
   };
-  const ByValue<std::size_t> phase = gathers_before(program, classes);
-  std::size_t last = 0;
-  for (const ValueIndex v : program.values.indices())
-    if (classes.body[v]) last = std::max(last, phase[v]);
-  std::vector<PhaseWork> phases(last + 1);
+  const ByValue<std::size_t> phase = program::waits_of(program, classes);
+  std::vector<PhaseWork> phases(*std::ranges::max_element(phase) + 1);
   StepWork out;
   out.slices = classes.slices;
-  out.phases.resize(last + 1);
+  out.phases.resize(phases.size());
   ByValue<bool> is_read(program.values.size(), false);  // by the tail
   for (const ValueIndex v : program.values.indices()) {
     const Primitive& line = program.values[v];
@@ -103,12 +87,8 @@ Result<StepWork> work_of(const Program& program, const Classes& classes, double 
     out.tail += operations;
   }
   for (std::size_t n = 0; n < phases.size(); ++n) out.phases[n].stretches = phases[n].take();
-  ByValue<bool> is_gathered(program.values.size(), false);
-  for (const program::Gather& gather : classes.gathers) {
-    if (!classes.body[gather.reader] || is_gathered[gather.value]) continue;
-    is_gathered[gather.value] = true;
-    out.phases[phase[gather.value]].gathered.push_back(bytes_of(program.values[gather.value]));
-  }
+  const std::vector<ValueIndex> gathered = program::gathered_in_body(classes);
+  for (const ValueIndex v : gathered) out.phases[phase[v]].gathered.push_back(bytes_of(program.values[v]));
   for (const ValueIndex v : program.values.indices()) {
     const Primitive& line = program.values[v];
     if (line.kind == Kind::kInput || !is_read[v]) continue;
@@ -117,7 +97,7 @@ Result<StepWork> work_of(const Program& program, const Classes& classes, double 
       out.broadcast.push_back(of_slice ? coded_bytes(bytes_of(line), *of_slice, classes.slices)
                                        : bytes_of(line));
     }
-    if (classes.of[v] == SampleClass::kSharded && !is_gathered[v])
+    if (classes.of[v] == SampleClass::kSharded && !std::ranges::binary_search(gathered, v))
       out.tail_gathered.push_back(bytes_of(line));
   }
   return out;

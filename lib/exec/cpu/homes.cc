@@ -11,6 +11,14 @@ namespace dgx::exec {
 using kernels::Kind;
 using kernels::ValueIndex;
 using program::Classes;
+using program::HomeMove;
+
+namespace {
+
+/// True if the value goes to this home, which needs all of it.
+bool goes_to(const HomeMove& move, int home) { return std::ranges::binary_search(move.homes, home); }
+
+}  // namespace
 
 bool PartsExecutor::ByRanks::has_entries_at_home() const {
   const auto entries = program::state_inputs(*program);
@@ -20,24 +28,10 @@ bool PartsExecutor::ByRanks::has_entries_at_home() const {
 
 /// Finds what is moved behind each phase; the same on all ranks.
 void PartsExecutor::ByRanks::plan_moves(const kernels::ByValue<std::size_t>& waits) {
-  const Values gathered = gathered_in_body();
-  std::map<ValueIndex, Move> moves;
-  for (const ValueIndex v : program->values.indices()) {
-    if (!classes.body[v]) continue;
-    for (const kernels::Access& access : at(v).accesses) {
-      const ValueIndex read = access.value;
-      const int from = classes.home_of(read), to = classes.home_of(v);
-      if (at(read).kind == Kind::kInput || from == to || gathered.contains(read)) continue;
-      if (from == Classes::kEveryRank && classes.of[read] != program::SampleClass::kSharded) continue;
-      Move& move = moves[read];
-      move.value = read;
-      if (from == Classes::kEveryRank) move.homes.insert(to);
-    }
-  }
   moves_.resize(waits.empty() ? 0 : *std::ranges::max_element(waits) + 1);
-  for (auto& [v, move] : moves) {
-    moved_.insert(v);
-    moves_[waits[v]].push_back(std::move(move));
+  for (program::HomeMove& move : program::moves_of(*program, classes)) {
+    moved_.insert(move.value);
+    moves_[waits[move.value]].push_back(std::move(move));
   }
   messages_ = std::vector(moves_.size(), exchange::RowMessages(ranks_));
 }
@@ -67,12 +61,12 @@ std::size_t PartsExecutor::ByRanks::row_of(ValueIndex v) const {
 /// Begins to receive what is moved here, in all phases of a step.
 void PartsExecutor::ByRanks::expect_moves() {
   for (std::size_t n = 0; n < moves_.size(); ++n) {
-    for (const Move& move : moves_[n]) {
+    for (const HomeMove& move : moves_[n]) {
       const ValueIndex v = move.value;
       const int home = classes.home_of(v);
       if (home != Classes::kEveryRank && home != ranks_.rank())
         messages_[n].expect(home, to_number(v), received_.at(v).bytes(), row_of(v));
-      if (!move.homes.contains(ranks_.rank())) continue;
+      if (!goes_to(move, ranks_.rank())) continue;
       each_other([&](int from) {
         const auto bytes = slices_of(v, whole.at(v).bytes().data(), from);
         messages_[n].expect(from, to_number(v), bytes, row_of(v));
@@ -86,14 +80,14 @@ std::int64_t PartsExecutor::ByRanks::bytes_of_moves() const {
   std::int64_t most = 0;
   for (const auto& phase : moves_) {
     std::int64_t sum = 0;
-    for (const Move& move : phase) {
+    for (const HomeMove& move : phase) {
       const std::int64_t all = bytes_of(at(move.value)), each = all / classes.slices;
       const std::int64_t own_slices = each * (own().slices.end - own().slices.begin);
       const int home = classes.home_of(move.value), here = ranks_.rank();
       if (home != Classes::kEveryRank) {
         sum += home == here ? all - own_slices : own_slices;
       } else {
-        const bool is_needed = move.homes.contains(here);
+        const bool is_needed = goes_to(move, here);
         sum += is_needed ? all - own_slices : 0;
         sum += own_slices * (std::ssize(move.homes) - (is_needed ? 1 : 0));
       }
@@ -106,7 +100,7 @@ std::int64_t PartsExecutor::ByRanks::bytes_of_moves() const {
 /// Moves what a phase has made: the own slices to homes, or from this home to each rank its slices.
 Status PartsExecutor::ByRanks::move_values(std::size_t phase) {
   exchange::RowMessages& messages = messages_[phase];
-  for (const Move& move : moves_[phase]) {
+  for (const HomeMove& move : moves_[phase]) {
     const ValueIndex v = move.value;
     const int home = classes.home_of(v);
     if (home != Classes::kEveryRank && home != ranks_.rank()) continue;
@@ -115,7 +109,7 @@ Status PartsExecutor::ByRanks::move_values(std::size_t phase) {
     each_other([&](int to) {
       if (home == ranks_.rank())
         messages.send(to, to_number(v), slices_of(v, made, to), row_of(v));
-      else if (move.homes.contains(to))
+      else if (goes_to(move, to))
         messages.send(to, to_number(v), {made, own_bytes}, row_of(v));
     });
   }

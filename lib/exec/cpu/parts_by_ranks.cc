@@ -34,7 +34,8 @@ Result<Plan> PartsExecutor::ByRanks::plan_tail() {
 Status PartsExecutor::ByRanks::plan_bodies() {
   DGX_TRY(const program::Piece local, program::local_program(*program, classes, own().slices, ranks_.rank()));
   local_piece_ = with_products(local, classes);
-  const auto waits = waits_of(*program, classes);
+  const auto waits = program::waits_of(*program, classes);
+  for (const ValueIndex v : program::gathered_in_body(classes)) gathered_.insert(v);
   plan_moves(waits);
   move_channels();
   code_bytes = bytes_of_code(local_piece_.program) + bytes_of_code(*program);
@@ -42,16 +43,6 @@ Status PartsExecutor::ByRanks::plan_bodies() {
   find_kept();
   for (const Phase& phase : phases_) DGX_CHECK(plan_phase(bodies_.emplace_back(), phase));
   return {};
-}
-
-/// The values of the step that all ranks gather in the body.
-PartsExecutor::ByRanks::Values PartsExecutor::ByRanks::gathered_in_body() const {
-  Values out;
-  for (const program::Gather& gather : classes.gathers) {
-    if (classes.body[gather.reader] && classes.home_of(gather.reader) == program::Classes::kEveryRank)
-      out.insert(gather.value);
-  }
-  return out;
 }
 
 /// The value of the step that a line of the local program makes, all of it or the part's slices; kNoValue for
@@ -64,12 +55,11 @@ ValueIndex PartsExecutor::ByRanks::made_by(ValueIndex line) const {
 
 /// Moves the channels of images last, in all phases alike; others than this rank see none of these.
 void PartsExecutor::ByRanks::move_channels() {
-  const Values gathered = gathered_in_body();
   std::vector<ValueIndex> seen;
   for (const ValueIndex line : local_piece_.origins.indices()) {
     const ValueIndex v = made_by(line);
     if (v == kernels::kNoValue) continue;
-    if (gathered.contains(v) || given.contains(v) || divided_.has_line(v) || moved_.contains(v))
+    if (gathered_.contains(v) || given.contains(v) || divided_.has_line(v) || moved_.contains(v))
       seen.push_back(line);
   }
   local_piece_.program = *with_channels_last(std::make_shared<program::Program>(local_piece_.program), seen);
@@ -78,7 +68,6 @@ void PartsExecutor::ByRanks::move_channels() {
 /// Finds the lines that others than their phase read, and what is gathered behind each phase and for the
 /// tail.
 void PartsExecutor::ByRanks::find_kept() {
-  const Values in_body = gathered_in_body();
   for (const Phase& phase : phases_) {
     auto& behind = gathers_.emplace_back();
     for (const ValueIndex at_phase : phase.origin.indices()) {
@@ -86,12 +75,12 @@ void PartsExecutor::ByRanks::find_kept() {
       const bool is_read = phase.piece.program.values[at_phase].kind == Kind::kInput;
       if (is_read && local_piece_.program.values[line].kind != Kind::kInput) kept_.insert(line);
       if (is_read || v == kernels::kNoValue) continue;
-      if (in_body.contains(v)) behind.insert(v);
+      if (gathered_.contains(v)) behind.insert(v);
       if (moved_.contains(v)) moving_[v] = line;
-      if (in_body.contains(v) || given.contains(v) || divided_.has_line(v) || moved_.contains(v))
+      if (gathered_.contains(v) || given.contains(v) || divided_.has_line(v) || moved_.contains(v))
         kept_.insert(line);
       const bool is_sharded = classes.of[v] == SampleClass::kSharded;
-      if (is_sharded && given.contains(v) && !in_body.contains(v)) tail_gathers_.insert(v);
+      if (is_sharded && given.contains(v) && !gathered_.contains(v)) tail_gathers_.insert(v);
     }
   }
 }

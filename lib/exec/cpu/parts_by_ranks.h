@@ -9,6 +9,7 @@
 #include "dgx/exchange/exchange.h"
 #include "dgx/exchange/row_messages.h"
 #include "dgx/exchange/sparse_messages.h"
+#include "dgx/program/ranks.h"
 #include "rewrite/phases.h"
 
 namespace dgx::exec {
@@ -55,7 +56,6 @@ struct PartsExecutor::ByRanks final : PartsExecutor::Impl {
   [[nodiscard]] bool is_last() const { return ranks_.rank() + 1 == ranks_.ranks(); }
   /// The memory of a line of the local program that is kept.
   [[nodiscard]] std::uint8_t* memory_of_kept(kernels::ValueIndex line);
-  [[nodiscard]] Values gathered_in_body() const;
   [[nodiscard]] kernels::ValueIndex made_by(kernels::ValueIndex line) const;
   void move_channels();
   void find_kept();
@@ -75,11 +75,6 @@ struct PartsExecutor::ByRanks final : PartsExecutor::Impl {
   void lie_in(RankLie::In in, kernels::ValueIndex v, std::span<std::uint8_t> bytes, std::int64_t first) const;
   [[nodiscard]] Status check_gathered(kernels::ValueIndex v) const;
 
-  /// Slices of a value that go to the homes of experts, or from an expert's home to all ranks.
-  struct Move {
-    kernels::ValueIndex value{};
-    std::set<int> homes;  ///< that need all of it; of an expert's value none
-  };
   [[nodiscard]] bool has_entries_at_home() const;
   void plan_moves(const kernels::ByValue<std::size_t>& waits);
   [[nodiscard]] std::span<std::uint8_t> slices_of(kernels::ValueIndex v, std::uint8_t* all, int rank) const;
@@ -102,11 +97,12 @@ struct PartsExecutor::ByRanks final : PartsExecutor::Impl {
   std::vector<Body> bodies_;                          // one for each phase; without lines, none is run
   Values kept_;                                       // of the local program: others than its phase read them
   std::map<kernels::ValueIndex, Tensor> kept_apart_;  // those with memory of their own
-  std::vector<Values> gathers_;                       // by phase, behind it: values of the step
+  Values gathered_;                                   // values of the step, in the body
+  std::vector<Values> gathers_;                       // by phase, behind it: those of them
   Values tail_gathers_;
-  std::vector<std::vector<Move>> moves_;         // by phase, behind it
-  Values moved_;                                 // the values of all these
-  std::vector<exchange::RowMessages> messages_;  // by phase
+  std::vector<std::vector<program::HomeMove>> moves_;  // by phase, behind it
+  Values moved_;                                       // the values of all these
+  std::vector<exchange::RowMessages> messages_;        // by phase
   std::map<kernels::ValueIndex, kernels::ValueIndex>
       moving_;                                      // lines of the local program, by what they make
   std::map<kernels::ValueIndex, Tensor> received_;  // slices of what other ranks' experts make

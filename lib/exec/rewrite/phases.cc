@@ -81,23 +81,6 @@ class PhaseWriter {
 
 }  // namespace
 
-ByValue<std::size_t> waits_of(const program::Program& program, const program::Classes& classes) {
-  ByValue<std::size_t> out(program.values.size(), 0);
-  for (const ValueIndex v : program.values.indices()) {
-    const auto& accesses = program.values[v].accesses;
-    if (!classes.body[v]) continue;
-    for (std::size_t n = 0; n < accesses.size(); ++n) {
-      const ValueIndex read = accesses[n].value;
-      if (program.values[read].kind == Kind::kInput) continue;
-      const bool comes_back = classes.home_of(read) != classes.home_of(v) &&
-                              classes.home_of(read) != program::Classes::kEveryRank;
-      const bool waits = comes_back || program::needs_whole(program, classes, v, n);
-      out[v] = std::max(out[v], out[read] + (waits ? 1 : 0));
-    }
-  }
-  return out;
-}
-
 std::vector<Phase> phases_of(const program::Piece& local, const ByValue<std::size_t>& waits) {
   const ByValue<std::size_t> phase = phase_of_lines(local, waits);
   const std::size_t count = waits.empty() ? 0 : *std::ranges::max_element(waits) + 1;

@@ -13,13 +13,8 @@ struct Phase {
   kernels::ByValue<kernels::ValueIndex> origin;  ///< of each of its lines the local program's
 };
 
-/// The times that each line of a step's body waits for other ranks, one after another: for values that they
-/// gather, or give to experts' homes, or get from there. The same on all ranks.
-[[nodiscard]] kernels::ByValue<std::size_t> waits_of(const program::Program& program,
-                                                     const program::Classes& classes);
-
-/// Divides a local program where ranks wait: phase n has the lines whose number in `waits` is n, in their
-/// order. There are as many phases for all ranks, so one may have no line.
+/// Divides a local program where ranks wait: phase n has the lines whose number in program::waits_of() is n,
+/// in their order. There are as many phases for all ranks, so one may have no line.
 [[nodiscard]] std::vector<Phase> phases_of(const program::Piece& local,
                                            const kernels::ByValue<std::size_t>& waits);
 

@@ -10,6 +10,7 @@
 #include "dgx/program/check.h"
 #include "dgx/program/cost.h"
 #include "dgx/program/pieces.h"
+#include "dgx/program/ranks.h"
 #include "rewrite/phases.h"
 
 using namespace dgx;
@@ -61,7 +62,7 @@ TEST_CASE("the work of a step is that of all its lines, in the phases that ranks
           static_cast<std::size_t>(std::ranges::count(classes->of, program::SampleClass::kCarried)));
     const auto local = program::local_program(program, *classes, {0, 1});
     REQUIRE(local.ok());
-    CHECK(work->phases.size() == exec::phases_of(*local, exec::waits_of(program, *classes)).size());
+    CHECK(work->phases.size() == exec::phases_of(*local, program::waits_of(program, *classes)).size());
   }
 }
 

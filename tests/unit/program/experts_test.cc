@@ -9,6 +9,7 @@
 #include "dgx/program/check.h"
 #include "dgx/program/line.h"
 #include "dgx/program/pieces.h"
+#include "dgx/program/ranks.h"
 #include "drawn_program.h"
 #include "in_parts.h"
 #include "json_vectors.h"
@@ -48,6 +49,28 @@ std::vector<std::int64_t> numbers_of(const kernels::ByValue<int>& items) {
   return std::vector<std::int64_t>(items.begin(), items.end());
 }
 
+using PhaseMove = std::pair<std::size_t, HomeMove>;  // behind this phase
+
+std::vector<PhaseMove> moves_of_page(const json::Value& ranks) {
+  std::vector<PhaseMove> out;
+  for (const json::Value& each : *test::member(ranks, "moves").as_array()) {
+    const json::Array& move = *each.as_array();
+    out.push_back(
+        {static_cast<std::size_t>(*move[0].as_int()), {static_cast<ValueIndex>(*move[1].as_int()), {}}});
+    for (const json::Value& home : *move[2].as_array())
+      out.back().second.homes.push_back(static_cast<int>(*home.as_int()));
+  }
+  return out;
+}
+
+std::vector<PhaseMove> moves_in(const Program& program, const Classes& classes) {
+  const auto waits = waits_of(program, classes);
+  std::vector<PhaseMove> out;
+  for (const HomeMove& move : moves_of(program, classes)) out.emplace_back(waits[move.value], move);
+  std::ranges::stable_sort(out, {}, &PhaseMove::first);
+  return out;
+}
+
 void check_roots(const json::Value& ranks, const Program& program, const Classes& classes) {
   const auto bounds = integers(ranks, "bounds");
   const json::Array& parts = *test::member(ranks, "parts").as_array();
@@ -82,6 +105,10 @@ TEST_CASE("experts, their homes, and what ranks make without the others' are as 
       std::vector<std::int64_t> given;
       for (const ValueIndex v : given_by_homes(program, placed, {})) given.push_back(to_number(v));
       CHECK(given == integers(ranks, "given"));
+      CHECK(moves_in(program, placed) == moves_of_page(ranks));
+      const auto waits = waits_of(program, placed);
+      CHECK(static_cast<std::int64_t>(*std::ranges::max_element(waits)) + 1 ==
+            test::integer(ranks, "phases"));
       check_roots(ranks, program, placed);
     }
     found += experts.all.size();
