@@ -18,7 +18,7 @@ class Clocks {
   static constexpr std::int64_t kReportBytes = 16;  // of each rank, behind it
 
   Clocks(std::span<const std::int64_t> rates, const exchange::Network& network)
-      : rates_(rates), now_(rates.size()), told_(rates.size()) {
+      : rates_(rates), now_(rates.size()), told_(rates.size()), expected_(rates.size()) {
     for (std::size_t r = 0; r < rates.size(); ++r) links_.emplace_back(network, static_cast<int>(r));
   }
 
@@ -42,36 +42,43 @@ class Clocks {
     told_[from].sent += bytes;
     return links_[from].by_link(static_cast<int>(to), bytes, now_[from]);
   }
-  void broadcast(std::size_t root, std::int64_t bytes) {
+  /// Messages that begin here are waited for by wait_for_all().
+  void begin_broadcast(std::size_t root, std::int64_t bytes) {
     if (ranks() == 1) return;
     told_[root].broadcast += bytes;
     const auto arrives = links_[root].by_tree(bytes, now_[root]);
-    for (std::size_t r = 0; r < ranks(); ++r) wait(r, arrives[r]);
+    for (std::size_t r = 0; r < ranks(); ++r) expect(r, arrives[r]);
   }
-  /// A rank's share of a gather, which ends with end_gathers().
+  /// A rank's share of a gather.
   void give_to_all(std::size_t r, std::int64_t bytes) {
     if (ranks() == 1) return;
     told_[r].gathered += bytes;
-    gathered_.resize(ranks());
     for (std::size_t to = 0; to < ranks(); ++to)
-      gathered_[to] = std::max(gathered_[to], links_[r].by_link(static_cast<int>(to), bytes, now_[r]));
+      expect(to, links_[r].by_link(static_cast<int>(to), bytes, now_[r]));
   }
-  void end_gathers() {
-    for (std::size_t r = 0; r < gathered_.size(); ++r) wait(r, gathered_[r]);
-    gathered_.clear();
+  /// Lets every rank wait for all that has begun to come there.
+  void wait_for_all() {
+    for (std::size_t r = 0; r < ranks(); ++r) wait(r, expected_[r]);
+  }
+  void broadcast(std::size_t root, std::int64_t bytes) {
+    begin_broadcast(root, bytes);
+    wait_for_all();
   }
   void gather_equal(std::int64_t bytes) {
     for (std::size_t r = 0; r < ranks(); ++r) give_to_all(r, bytes);
-    end_gathers();
+    wait_for_all();
   }
 
  private:
+  void expect(std::size_t r, exchange::Nanoseconds arrives) {
+    expected_[r] = std::max(expected_[r], arrives);
+  }
+
   std::span<const std::int64_t> rates_;
   std::vector<exchange::Arrivals> links_;
   std::vector<exchange::Nanoseconds> now_;
   std::vector<RankForecast> told_;
-  std::vector<exchange::Nanoseconds>
-      gathered_;  // when all shares of the gathers that have begun are at each rank
+  std::vector<exchange::Nanoseconds> expected_;  // when all that has begun to come is at each rank
 };
 
 }  // namespace dgx::placement

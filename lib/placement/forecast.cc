@@ -19,11 +19,12 @@ class Play {
     for (const StepWork::Phase& phase : work_.phases) {
       run_stretches(phase.stretches);
       for (const std::int64_t bytes : phase.gathered) begin_gather(bytes);
-      clocks_.end_gathers();
+      clocks_.wait_for_all();
     }
-    for (const std::int64_t bytes : work_.broadcast) clocks_.broadcast(ranks() - 1, bytes);
+    for (const std::int64_t bytes : work_.broadcast) clocks_.begin_broadcast(ranks() - 1, bytes);
+    clocks_.wait_for_all();
     for (const std::int64_t bytes : work_.tail_gathered) begin_gather(bytes);
-    clocks_.end_gathers();
+    clocks_.wait_for_all();
     for (std::size_t r = 0; r < ranks(); ++r) clocks_.compute(r, work_.tail);
     clocks_.gather_equal(Clocks::kReportBytes);
     return clocks_.result();

@@ -165,8 +165,8 @@ Best search(ChainScores& rough, const Scores& exact, const Order& regions, Rando
   return best;
 }
 
-std::size_t most_ranks(const Machines& machines, const StepWork& work) {
-  return std::min({machines.machines.size(), static_cast<std::size_t>(work.slices), kMaxRanks});
+std::size_t most_ranks(const Machines& machines, std::int64_t slices) {
+  return std::min({machines.machines.size(), static_cast<std::size_t>(slices), kMaxRanks});
 }
 
 /// The next smaller number of ranks to try: all up to eight, then powers of two.
@@ -175,16 +175,23 @@ std::size_t fewer(std::size_t ranks) {
 }
 
 /// The fastest machines, so many, in the order of the file.
-Result<Order> take_machines(const Machines& machines, const StepWork& work, std::size_t count) {
+Result<Order> take_machines(const Machines& machines, std::int64_t slices, std::size_t count) {
   if (count > machines.machines.size())
     return usage_error(fmt::format("{} ranks, of {} machines", count, machines.machines.size()));
-  if (count > most_ranks(machines, work))
-    return usage_error(
-        fmt::format("{} ranks, a batch has {} slices for them", count, most_ranks(machines, work)));
+  const std::size_t most = most_ranks(machines, slices);
+  if (count > most) return usage_error(fmt::format("{} ranks, a batch has {} slices for them", count, most));
   return fastest_machines(machines, count);
 }
 
-/// The best plan for these machines.
+/// The seconds of a step on the fastest machine alone.
+double seconds_alone(const Machines& machines, const StepWork& work) {
+  const auto fastest = std::ranges::max_element(machines.machines, {}, &Machine::operations_per_second);
+  const std::int64_t rates[] = {fastest->operations_per_second};
+  const std::int64_t bounds[] = {0, work.slices};
+  return forecast(work, bounds, rates, {1, {exchange::Link{}}}).seconds;
+}
+
+/// The best plan for these machines, but for what the step takes alone.
 Result<Choice> plan_for(const Machines& machines, const StepWork& work, const Order& all,
                         std::uint64_t seed) {
   DGX_TRY(const exchange::Network network, network_of(machines, all));
@@ -202,12 +209,8 @@ Result<Choice> plan_for(const Machines& machines, const StepWork& work, const Or
     out.plan.ranks.push_back({machines.machines[all[place]].name, exact.shares()[place]});
   double total = 0;
   for (int n = 0; n < kRandomOrders; ++n) total += exact.seconds(shuffled(regions, random));
-  const auto fastest = std::ranges::max_element(machines.machines, {}, &Machine::operations_per_second);
-  const std::int64_t alone[] = {fastest->operations_per_second};
-  const std::int64_t whole[] = {0, work.slices};
   out.plan.predicted = {nanoseconds(out.forecast.seconds), nanoseconds(exact.seconds(regions)),
-                        nanoseconds(total / kRandomOrders),
-                        nanoseconds(forecast(work, whole, alone, {1, {exchange::Link{}}}).seconds)};
+                        nanoseconds(total / kRandomOrders)};
   return out;
 }
 
@@ -242,17 +245,20 @@ std::vector<std::int64_t> share_slices(std::int64_t slices,
   return out;
 }
 
-Result<Choice> choose_plan(const Machines& machines, const StepWork& work, const PlanOptions& options) {
-  if (options.ranks > 0) {
-    DGX_TRY(const Order all, take_machines(machines, work, options.ranks));
-    return plan_for(machines, work, all, options.seed);
-  }
-  DGX_TRY(const Order most, take_machines(machines, work, most_ranks(machines, work)));
+Result<Choice> choose_plan(const Machines& machines, const WorkOn& work_on, const PlanOptions& options) {
+  DGX_TRY(const StepWork alone, work_on(1));
+  const auto plan_on = [&](std::size_t count) -> Result<Choice> {
+    DGX_TRY(const Order machines_taken, take_machines(machines, alone.slices, count));
+    DGX_TRY(const StepWork work, work_on(count));
+    DGX_TRY(Choice choice, plan_for(machines, work, machines_taken, options.seed));
+    choice.plan.predicted.alone = nanoseconds(seconds_alone(machines, alone));
+    return choice;
+  };
+  if (options.ranks > 0) return plan_on(options.ranks);
   std::optional<Choice> best;
   // All first, so that machines that are not connected are always told.
-  for (std::size_t count = most.size(); count > 0; count = fewer(count)) {
-    DGX_TRY(const Order some, take_machines(machines, work, count));
-    DGX_TRY(Choice choice, plan_for(machines, work, some, options.seed));
+  for (std::size_t count = most_ranks(machines, alone.slices); count > 0; count = fewer(count)) {
+    DGX_TRY(Choice choice, plan_on(count));
     if (!best || choice.forecast.seconds < best->forecast.seconds) best = std::move(choice);
   }
   return *std::move(best);

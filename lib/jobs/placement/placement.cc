@@ -42,19 +42,40 @@ std::string misplaced_rank(const placement::Plan& plan, const exchange::Exchange
       exchange::name_of(ranks, static_cast<int>(host - hosts.begin())), *machine);
 }
 
+namespace {
+
+/// A task's step, as plans foretell it.
+struct Foretold {
+  const TaskFiles& files;
+  program::Classes classes;
+
+  static Result<Foretold> of(const TaskFiles& files) {
+    DGX_TRY(program::Classes classes, program::classify(*files.program, slices_of(files.body())));
+    return Foretold{files, std::move(classes)};
+  }
+  /// The work of ranks that share the slices.
+  [[nodiscard]] Result<placement::StepWork> work() const {
+    const program::OptimizerSpec& optimizer = files.body().optimizer;
+    const bool is_dgc = optimizer.kind == program::OptimizerSpec::Kind::kDgc;
+    return placement::work_of(*files.program, classes, is_dgc ? optimizer.density : 1);
+  }
+};
+
+}  // namespace
+
 Result<placement::Forecast> forecast_of(const placement::Plan& plan, const TaskFiles& files,
                                         std::span<const std::int64_t> operations_per_second,
                                         const exchange::Network& network) {
-  DGX_TRY(const program::Classes classes, program::classify(*files.program, slices_of(files.body())));
+  DGX_TRY(const Foretold step, Foretold::of(files));
   if (!plan.pipeline) {
-    DGX_TRY(const placement::StepWork work, placement::work_of(*files.program, classes));
+    DGX_TRY(const placement::StepWork work, step.work());
     return placement::forecast(work, plan.bounds(), operations_per_second, network);
   }
   const program::PipelineCut cut{
       plan.pipeline->cuts, plan.pipeline->parts, {}, static_cast<std::int64_t>(plan.pipelines())};
-  DGX_TRY(const program::Stages stages, program::stages_of(*files.program, classes, cut));
+  DGX_TRY(const program::Stages stages, program::stages_of(*files.program, step.classes, cut));
   DGX_TRY(const placement::PipelineWork work,
-          placement::work_of_stages(*files.program, classes, stages, cut));
+          placement::work_of_stages(*files.program, step.classes, stages, cut));
   std::vector<std::int64_t> bounds = {0};
   for (std::size_t r = 0; r < plan.ranks.size(); r += plan.pipeline->stages())
     bounds.push_back(bounds.back() + plan.ranks[r].slices);
@@ -186,11 +207,13 @@ Status check_ranks(const placement::Plan& plan, int ranks) {
 
 namespace {
 
-Result<placement::Choice> choose(const placement::Machines& machines, const TaskFiles& files,
-                                 const program::Classes& classes, const placement::StepWork& work,
+Result<placement::Choice> choose(const placement::Machines& machines, const Foretold& step,
                                  const PlacementOptions& options) {
-  if (options.stages == 0) return placement::choose_plan(machines, work, {options.ranks, options.seed});
-  return placement::choose_pipeline(machines, *files.program, classes, work,
+  if (options.stages == 0)
+    return placement::choose_plan(machines, [&](std::size_t) { return step.work(); },
+                                  {options.ranks, options.seed});
+  DGX_TRY(const placement::StepWork alone, step.work());
+  return placement::choose_pipeline(machines, *step.files.program, step.classes, alone,
                                     {options.stages, options.parts, options.seed, options.pipelines});
 }
 
@@ -200,18 +223,15 @@ Result<PlacementResult> plan_placement(const PlacementOptions& options, const Jo
   DGX_TRY(Output output, Output::claim(options.output, context.clobber));
   DGX_TRY(const TaskFiles files, open_task(options.task, options.program, context.trust));
   DGX_TRY(const placement::Machines machines, read_machines(options.machines));
-  DGX_TRY(const program::Classes classes, program::classify(*files.program, slices_of(files.body())));
-  const program::OptimizerSpec& optimizer = files.body().optimizer;
-  const bool is_dgc = optimizer.kind == program::OptimizerSpec::Kind::kDgc;
-  DGX_TRY(const placement::StepWork work,
-          placement::work_of(*files.program, classes, is_dgc ? optimizer.density : 1));
-  auto choice = choose(machines, files, classes, work, options);
+  DGX_TRY(const Foretold step, Foretold::of(files));
+  DGX_TRY(const placement::StepWork alone, step.work());
+  auto choice = choose(machines, step, options);
   if (!choice.ok()) return within(options.machines, std::move(choice).error());
   PlacementResult out{*std::move(choice), 0, {}, machines.machines.size(), {}, {}};
   out.choice.plan.task = files.task.id;
   out.choice.plan.program = files.body().program.root;
   out.operations =
-      operations_of(work, options.stages == 0 ? out.choice.plan.ranks.size() : options.pipelines);
+      operations_of(alone, options.stages == 0 ? out.choice.plan.ranks.size() : options.pipelines);
   for (const placement::Seat& seat : out.choice.plan.ranks)
     out.machines.push_back(*std::ranges::find(machines.machines, seat.machine, &placement::Machine::name));
   DGX_TRY(out.memory_bytes, memory_of(files, out.choice.plan, context.threads));
@@ -220,7 +240,7 @@ Result<PlacementResult> plan_placement(const PlacementOptions& options, const Jo
     DGX_TRY(const placement::Machines others, read_machines(*options.against));
     PlacementOptions as_many = options;
     as_many.ranks = out.choice.plan.ranks.size();
-    auto other = choose(others, files, classes, work, as_many);
+    auto other = choose(others, step, as_many);
     if (!other.ok()) return within(*options.against, std::move(other).error());
     out.seconds_against = other->forecast.seconds;
   }

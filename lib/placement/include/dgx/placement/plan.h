@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -73,16 +74,22 @@ struct PlanOptions {
 };
 
 /// A plan's parts that follow from machines and work: seats, slices and what is predicted, and the forecast
-/// of a step. Up to eight machines are tried in every order; more are ordered by a seeded search that starts
-/// from the order of their regions, so the result is never worse than that. Each has slices in proportion to
-/// its speed, at least one. Without a number of ranks, numbers up to eight, and powers of two, are tried.
-/// kUsage, naming the machines or numbers, if they are not connected, or more ranks are wanted than there are
-/// machines or slices.
+/// of a step.
 struct Choice {
   Plan plan;
   Forecast forecast;
 };
-[[nodiscard]] Result<Choice> choose_plan(const Machines& machines, const StepWork& work,
+
+/// The work of a step on so many ranks, which has the same slices for any number.
+using WorkOn = std::function<Result<StepWork>(std::size_t ranks)>;
+
+/// Plans which machine has which rank. Up to eight are tried in every order; more are ordered by a seeded
+/// search that starts from the order of their regions, so the result is never worse than that. Each has
+/// slices in proportion to its speed, at least one. Without a number of ranks, numbers up to eight, and
+/// powers of two, are tried. kUsage, naming the machines or numbers, if they are not connected, or more ranks
+/// are wanted than there are machines or slices; errors of `work_on`, which is asked once for each number
+/// that is tried, and for one rank.
+[[nodiscard]] Result<Choice> choose_plan(const Machines& machines, const WorkOn& work_on,
                                          const PlanOptions& options);
 
 /// The slices of machines that make so many operations a second, in proportion, at least one each. There must
