@@ -43,6 +43,9 @@ class Clocks {
     return links_[from].by_link(static_cast<int>(to), bytes, now_[from]);
   }
   /// Messages that begin here are waited for by wait_for_all().
+  void begin_message(std::size_t from, std::size_t to, std::int64_t bytes) {
+    expect(to, send(from, to, bytes));
+  }
   void begin_broadcast(std::size_t root, std::int64_t bytes) {
     if (ranks() == 1) return;
     told_[root].broadcast += bytes;

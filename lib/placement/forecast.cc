@@ -20,30 +20,36 @@ class Play {
       run_stretches(phase.stretches);
       for (const std::int64_t bytes : phase.gathered) begin_gather(bytes);
       clocks_.wait_for_all();
+      for (const HomeRows& rows : phase.moved) begin_move(rows);
+      clocks_.wait_for_all();
     }
     for (const std::int64_t bytes : work_.broadcast) clocks_.begin_broadcast(ranks() - 1, bytes);
+    for (const StepWork::Given& given : work_.given)
+      clocks_.begin_broadcast(static_cast<std::size_t>(given.home), given.bytes);
     clocks_.wait_for_all();
     for (const std::int64_t bytes : work_.tail_gathered) begin_gather(bytes);
     clocks_.wait_for_all();
-    for (std::size_t r = 0; r < ranks(); ++r) clocks_.compute(r, work_.tail);
+    for (std::size_t r = 0; r < ranks(); ++r) clocks_.compute(r, work_.tail.operations(r, 0));
     clocks_.gather_equal(Clocks::kReportBytes);
     return clocks_.result();
   }
 
  private:
+  static constexpr std::int64_t kLengthBytes = 8;  // of a message of rows
+
   [[nodiscard]] std::size_t ranks() const { return clocks_.ranks(); }
+  [[nodiscard]] std::int64_t slices_of(std::size_t r) const { return bounds_[r + 1] - bounds_[r]; }
 
   /// A rank waits for nobody but the one before it, so one after another goes through all stretches.
   void run_stretches(const std::vector<Stretch>& stretches) {
     std::vector<exchange::Nanoseconds> arrives(
         stretches.size());  // at the rank, what the one before it carries
     for (std::size_t r = 0; r < ranks(); ++r) {
-      const double share =
-          static_cast<double>(bounds_[r + 1] - bounds_[r]) / static_cast<double>(work_.slices);
+      const double share = static_cast<double>(slices_of(r)) / static_cast<double>(work_.slices);
       for (std::size_t n = 0; n < stretches.size(); ++n) {
         const Stretch& stretch = stretches[n];
         if (stretch.carry && r > 0) clocks_.wait(r, arrives[n]);
-        clocks_.compute(r, stretch.of_slices * share + stretch.whole);
+        clocks_.compute(r, stretch.operations(r, share));
         if (!stretch.carry || r + 1 == ranks()) continue;
         const std::int64_t bytes = carried_bytes(*stretch.carry, bounds_[r + 1], work_.slices);
         arrives[n] = clocks_.send(r, r + 1, bytes);
@@ -52,8 +58,19 @@ class Play {
   }
 
   void begin_gather(std::int64_t bytes) {
-    for (std::size_t r = 0; r < ranks(); ++r)
-      clocks_.give_to_all(r, bytes / work_.slices * (bounds_[r + 1] - bounds_[r]));
+    for (std::size_t r = 0; r < ranks(); ++r) clocks_.give_to_all(r, bytes / work_.slices * slices_of(r));
+  }
+
+  /// Lengths and rows go one behind the other.
+  void begin_move(const HomeRows& rows) {
+    const auto home = static_cast<std::size_t>(rows.home);
+    assert(home < ranks());
+    const bool is_back = rows.way == HomeRows::Way::kBack;
+    for (std::size_t r = 0; r < ranks(); ++r) {
+      if (r == home) continue;
+      clocks_.begin_message(is_back ? home : r, is_back ? r : home,
+                            rows.messages * kLengthBytes + rows.bytes / work_.slices * slices_of(r));
+    }
   }
 
   const StepWork& work_;

@@ -49,10 +49,19 @@ class Scores {
   std::vector<std::int64_t> shares_;
 };
 
-/// The same work in one phase, with at most 16 carries and one broadcast, and without gathers, whose times no
-/// order changes: to compare orders by. What is carried counts all its words.
+void add(std::vector<double>& sums, const std::vector<double>& more) {
+  if (sums.size() < more.size()) sums.resize(more.size());
+  for (std::size_t n = 0; n < more.size(); ++n) sums[n] += more[n];
+}
+
+/// The same work in one phase, with at most 16 carries and one broadcast, to compare orders by: without
+/// gathers, whose times no order changes, and without what goes to homes and back, for which the orders that
+/// are found are played in full. What is carried counts all its words.
 StepWork coarse(const StepWork& work) {
-  StepWork out{work.slices, {{}}, {}, {}, work.tail};
+  StepWork out;
+  out.slices = work.slices;
+  out.phases.resize(1);
+  out.tail = work.tail;
   std::vector<Stretch> all;
   for (const StepWork::Phase& phase : work.phases)
     all.insert(all.end(), phase.stretches.begin(), phase.stretches.end());
@@ -68,6 +77,7 @@ StepWork coarse(const StepWork& work) {
     Stretch& sum = stretches.back();
     sum.of_slices += stretch.of_slices;
     sum.whole += stretch.whole;
+    add(sum.at_home, stretch.at_home);
     if (!stretch.carry) continue;
     ++seen;
     if (!sum.carry) sum.carry = Stretch::Carry{};
@@ -116,7 +126,7 @@ class ChainScores {
     for (std::size_t n = 0; n < stretches.size(); ++n) {
       const Stretch& stretch = stretches[n];
       if (stretch.carry && r > 0) now = std::max(now, arrives_[n]);
-      now += (stretch.of_slices * shares_[here] + stretch.whole) / rates_[here];
+      now += stretch.operations(r, shares_[here]) / rates_[here];
       if (!stretch.carry || r + 1 == order.size()) continue;
       const std::size_t next = order[r + 1];
       free = std::max(now, free) + time_on(here, next, stretch.carry->bytes);
@@ -130,14 +140,18 @@ class ChainScores {
     const std::int64_t bytes = work_.broadcast.empty() ? 0 : work_.broadcast.front();
     const std::size_t ranks = order.size();
     idle_.assign(ranks, begin);
-    const auto place = [&](std::size_t number) { return order[(ranks - 1 + number) % ranks]; };
-    double end = begin + work_.tail / rates_[place(0)];
+    const auto rank = [&](std::size_t number) { return (ranks - 1 + number) % ranks; };
+    const auto place = [&](std::size_t number) { return order[rank(number)]; };
+    const auto tail = [&](std::size_t number) {
+      return work_.tail.operations(rank(number), 0) / rates_[place(number)];
+    };
+    double end = begin + tail(0);
     for (std::size_t width = 1; width < ranks; width *= 2) {
       for (std::size_t number = 0; number < width && number + width < ranks; ++number) {
         const std::size_t from = place(number), to = place(number + width);
         idle_[number] += time_on(from, to, bytes);
         idle_[number + width] = idle_[number] + latency(from, to);
-        end = std::max(end, idle_[number + width] + work_.tail / rates_[to]);
+        end = std::max(end, idle_[number + width] + tail(number + width));
       }
     }
     return end;

@@ -2,9 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <tuple>
+#include <utility>
 
 #include "dgx/kernels/dot_state.h"
 #include "dgx/kernels/evaluate.h"
+#include "dgx/program/experts.h"
 #include "dgx/program/ranks.h"
 
 namespace dgx::placement {
@@ -39,26 +43,58 @@ std::int64_t coded_bytes(std::int64_t bytes, double density, std::int64_t slices
   return std::llround(static_cast<double>(bytes) * std::min(1.0, share)) + kLengthBytes;
 }
 
-/// The lines of a phase as stretches: a line of class C begins one, which ends behind it.
-class PhaseWork {
- public:
-  Status append(const Primitive& line, SampleClass of, std::optional<double> density) {
-    DGX_TRY(const double operations, operations_of(line));
-    if (of == SampleClass::kCarried) {
-      Stretch stretch{operations, 0, Stretch::Carry{bytes_of(line), std::nullopt, density}};
-      if (line.kind == Kind::kDot) stretch.carry->positions = element_count(line.fold).value();
-      stretches_.push_back(stretch);
-      return {};
-    }
-    if (stretches_.empty() || stretches_.back().carry) stretches_.emplace_back();
-    (of == SampleClass::kSharded ? stretches_.back().of_slices : stretches_.back().whole) += operations;
-    return {};
+/// Adds a line's operations to those of its home, of every rank, or of all slices.
+void add(Stretch& stretch, double operations, SampleClass of, int home) {
+  if (home != Classes::kEveryRank) {
+    const auto rank = static_cast<std::size_t>(home);
+    if (stretch.at_home.size() <= rank) stretch.at_home.resize(rank + 1);
+    stretch.at_home[rank] += operations;
+  } else {
+    (of == SampleClass::kSharded ? stretch.of_slices : stretch.whole) += operations;
   }
-  [[nodiscard]] std::vector<Stretch> take() { return std::move(stretches_); }
+}
 
- private:
-  std::vector<Stretch> stretches_;
-};
+/// Appends a line of class C to its phase: it is a stretch, behind which another begins.
+void append_carried(std::vector<Stretch>& stretches, const Primitive& line, double operations,
+                    std::optional<double> density) {
+  Stretch stretch{operations, 0, Stretch::Carry{bytes_of(line), std::nullopt, density}};
+  if (line.kind == Kind::kDot) stretch.carry->positions = element_count(line.fold).value();
+  stretches.push_back(std::move(stretch));
+}
+
+/// Adds the rows that go to homes and back behind each phase.
+void add_moves(const Program& program, const Classes& classes, const ByValue<std::size_t>& phase,
+               StepWork& out) {
+  using Way = HomeRows::Way;
+  std::map<std::tuple<std::size_t, int, Way>, HomeRows> moved;
+  const auto add = [&](ValueIndex v, int home, Way way) {
+    HomeRows& rows = moved[{phase[v], home, way}];
+    rows.bytes += bytes_of(program.values[v]);
+    ++rows.messages;
+  };
+  for (const program::HomeMove& move : program::moves_of(program, classes)) {
+    const int home = classes.home_of(move.value);
+    if (home != Classes::kEveryRank) add(move.value, home, Way::kBack);
+    for (const int each : move.homes) add(move.value, each, Way::kThere);
+  }
+  for (const auto& [key, rows] : moved) {
+    const auto& [n, home, way] = key;
+    out.phases[n].moved.push_back({home, way, rows.bytes, rows.messages});
+  }
+}
+
+/// The values that a step's tail reads, or that become an entry which is not divided.
+ByValue<bool> reads_of_tail(const Program& program, const Classes& classes,
+                            const std::vector<ValueIndex>& divided) {
+  ByValue<bool> out(program.values.size(), false);
+  for (const ValueIndex v : program.values.indices()) {
+    const Primitive& line = program.values[v];
+    if (line.next && !std::ranges::binary_search(divided, v)) out[*line.next] = true;
+    if (line.kind == Kind::kInput || classes.body[v]) continue;
+    for (const kernels::Access& access : line.accesses) out[access.value] = true;
+  }
+  return out;
+}
 
 }  // namespace
 
@@ -69,26 +105,27 @@ Result<StepWork> work_of(const Program& program, const Classes& classes, double 
     return std::ranges::binary_search(sparse, v) ? std::optional(density) : std::nullopt;
   };
   const ByValue<std::size_t> phase = program::waits_of(program, classes);
-  std::vector<PhaseWork> phases(*std::ranges::max_element(phase) + 1);
   StepWork out;
   out.slices = classes.slices;
-  out.phases.resize(phases.size());
-  ByValue<bool> is_read(program.values.size(), false);  // by the tail
+  out.phases.resize(*std::ranges::max_element(phase) + 1);
   for (const ValueIndex v : program.values.indices()) {
     const Primitive& line = program.values[v];
-    if (line.next && !std::ranges::binary_search(divided, v)) is_read[*line.next] = true;
     if (line.kind == Kind::kInput) continue;
-    if (classes.body[v]) {
-      DGX_CHECK(phases[phase[v]].append(line, classes.of[v], density_of(v)));
-      continue;
-    }
-    for (const kernels::Access& access : line.accesses) is_read[access.value] = true;
     DGX_TRY(const double operations, operations_of(line));
-    out.tail += operations;
+    std::vector<Stretch>& stretches = out.phases[phase[v]].stretches;
+    if (!classes.body[v]) {
+      add(out.tail, operations, SampleClass::kWhole, classes.home_of(v));
+    } else if (classes.of[v] == SampleClass::kCarried) {
+      append_carried(stretches, line, operations, density_of(v));
+    } else {
+      if (stretches.empty() || stretches.back().carry) stretches.emplace_back();
+      add(stretches.back(), operations, classes.of[v], classes.home_of(v));
+    }
   }
-  for (std::size_t n = 0; n < phases.size(); ++n) out.phases[n].stretches = phases[n].take();
   const std::vector<ValueIndex> gathered = program::gathered_in_body(classes);
   for (const ValueIndex v : gathered) out.phases[phase[v]].gathered.push_back(bytes_of(program.values[v]));
+  add_moves(program, classes, phase, out);
+  const ByValue<bool> is_read = reads_of_tail(program, classes, divided);
   for (const ValueIndex v : program.values.indices()) {
     const Primitive& line = program.values[v];
     if (line.kind == Kind::kInput || !is_read[v]) continue;
@@ -100,6 +137,8 @@ Result<StepWork> work_of(const Program& program, const Classes& classes, double 
     if (classes.of[v] == SampleClass::kSharded && !std::ranges::binary_search(gathered, v))
       out.tail_gathered.push_back(bytes_of(line));
   }
+  for (const ValueIndex v : program::given_by_homes(program, classes, {}))
+    out.given.push_back({classes.home_of(v), bytes_of(program.values[v])});
   return out;
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <utility>
 
 #include "dgx/core/files.h"
@@ -85,13 +86,13 @@ Result<placement::Forecast> forecast_of(const placement::Plan& plan, const TaskF
 namespace {
 
 double operations_of(const placement::StepWork& work, std::size_t ranks) {
-  double shared = 0, repeated = work.tail;
-  for (const placement::StepWork::Phase& phase : work.phases) {
-    for (const placement::Stretch& stretch : phase.stretches) {
-      shared += stretch.of_slices;
-      repeated += stretch.whole;
-    }
-  }
+  double shared = 0, repeated = 0;
+  const auto add = [&](const placement::Stretch& stretch) {
+    shared += std::reduce(stretch.at_home.begin(), stretch.at_home.end(), stretch.of_slices);
+    repeated += stretch.whole;
+  };
+  add(work.tail);
+  for (const placement::StepWork::Phase& phase : work.phases) std::ranges::for_each(phase.stretches, add);
   return shared + repeated * static_cast<double>(ranks);
 }
 

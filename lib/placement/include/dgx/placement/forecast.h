@@ -23,9 +23,9 @@ struct Forecast {
 };
 
 /// Plays one step through, message by message, on the ranks of a network: rank n has slices bounds[n] …
-/// bounds[n+1]−1, and makes operations_per_second[n]. What the ranks tell each other between two steps is
-/// counted. Networks carry messages as exchange::make_delayed() says. Cost: the stretches of all ranks, and
-/// of a gather the square of their number.
+/// bounds[n+1]−1, and makes operations_per_second[n]; the work is for as many. What the ranks tell each
+/// other between two steps is counted. Networks carry messages as exchange::make_delayed() says. Cost: the
+/// stretches of all ranks, and of a gather the square of their number.
 [[nodiscard]] Forecast forecast(const StepWork& work, std::span<const std::int64_t> bounds,
                                 std::span<const std::int64_t> operations_per_second,
                                 const exchange::Network& network);

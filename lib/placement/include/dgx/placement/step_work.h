@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -22,24 +23,50 @@ struct Stretch {
     std::optional<double> density = {};     ///< of a sparse line: the share of its numbers that a slice adds
   };
   std::optional<Carry> carry = {};
+  std::vector<double> at_home = {};  ///< by rank, operations of experts at home there; ranks behind have none
+
+  /// The operations of a rank that has this share of the slices.
+  [[nodiscard]] double operations(std::size_t rank, double share) const {
+    return of_slices * share + whole + (rank < at_home.size() ? at_home[rank] : 0);
+  }
+};
+
+/// Rows that ranks send each other because experts are at home on one of them.
+struct HomeRows {
+  int home = 0;
+  enum class Way : std::uint8_t {
+    kThere,  ///< each rank sends its slices to the home
+    kBack,   ///< the home sends each rank that rank's slices
+  } way = Way::kThere;
+  std::int64_t bytes = 0;     ///< of whole values, whose rows all count
+  std::int64_t messages = 0;  ///< from one rank to another
 };
 
 /// A step of data-parallel ranks as the work and the messages of one that has some of the slices: phases,
-/// each of which ends with gathers; then what the last rank gives to all, gathers, and the tail.
+/// each of which ends with gathers, and what goes to experts' homes and back; then what the last rank, and
+/// homes, give to all, gathers, and the tail.
 struct StepWork {
   struct Phase {
     std::vector<Stretch> stretches;
-    std::vector<std::int64_t> gathered;  ///< bytes of values, whole
+    std::vector<std::int64_t> gathered = {};  ///< bytes of values, whole
+    std::vector<HomeRows> moved = {};         ///< behind the gathers; one for each home and way
+  };
+  /// A value that an expert's home gives to all.
+  struct Given {
+    int home = 0;
+    std::int64_t bytes = 0;
   };
   std::int64_t slices = 1;
   std::vector<Phase> phases;
-  std::vector<std::int64_t> broadcast;      ///< bytes of values
+  std::vector<std::int64_t> broadcast;  ///< bytes of values that the last rank has
+  std::vector<Given> given = {};
   std::vector<std::int64_t> tail_gathered;  ///< bytes of values, whole
-  double tail = 0;                          ///< operations of every rank
+  Stretch tail = {};                        ///< without a carry
 };
 
-/// The work of a checked step program of these classes. `density` is the share of their numbers that the
-/// workers of dgc send, if the program is such a task's; 1 if that is not known.
+/// The work of a checked step program of these classes, where experts are at home as program::place_experts()
+/// has placed them, if it has: the work is then for as many ranks. `density` is the share of their numbers
+/// that the workers of dgc send, if the program is such a task's; 1 if that is not known.
 [[nodiscard]] Result<StepWork> work_of(const program::Program& program, const program::Classes& classes,
                                        double density = 1);
 
