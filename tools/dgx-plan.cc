@@ -21,7 +21,9 @@ void print_predicted(const placement::Plan::Predicted& predicted, cli::Out& out)
   out.field("alone", seconds(predicted.alone));
 }
 
-void print_pipelines(const placement::Plan& plan, cli::Out& out) {
+/// Prints how ranks share a step, but for their slices.
+void print_sharing(const placement::Plan& plan, cli::Out& out) {
+  if (plan.experts) out.field("experts", true);
   if (!plan.pipeline) return;
   out.field("pipelines", plan.pipelines());
   out.field("parts", plan.pipeline->parts);
@@ -44,6 +46,8 @@ struct Make {
     command.required("--output,-o", "PLAN.json", options.output, "the plan, for dgx-train --mpi --placement");
     command.option("--ranks", "N", ranks,
                    "take the N fastest machines (default: as many as make a step soonest)");
+    command.flag("--experts", options.experts,
+                 "have each expert of a mixture on one rank, which alone has its weights");
     command.option("--stages", "S", stages,
                    "cut the step's lines into the S stages of a pipeline, on the fastest machines");
     command.option("--pipelines", "D", pipelines,
@@ -52,7 +56,7 @@ struct Make {
         "--parts", "M", options.parts,
         "with --stages: let each one's slices go through in M parts (default: the fastest of a few numbers)");
     command.only_with({"--parts", "--pipelines"}, {"--stages"});
-    command.not_with({"--ranks"}, {"--stages"});
+    command.not_with({"--ranks", "--experts"}, {"--stages"});
     command.option("--against", "MACHINES.json", options.against,
                    "also say how long a step takes on as many of these machines");
     command.option("--seed", "N", options.seed, "of the search, where there are more than eight machines");
@@ -82,7 +86,7 @@ struct Make {
       bytes += rank.sent + rank.broadcast + rank.gathered;
       waits += rank.waits;
     }
-    print_pipelines(choice.plan, out);
+    print_sharing(choice.plan, out);
     const double ranks_seconds = choice.forecast.seconds * static_cast<double>(choice.plan.ranks.size());
     out.field("waiting_percent", tools::rounded(waits / ranks_seconds * 100));
     if (bytes > 0)
@@ -98,6 +102,8 @@ struct Make {
           fmt::format("{} of {} machines are taken: with more a step would take longer, or the batch has no "
                       "slices for them",
                       count, result.all_machines));
+    if (result.seconds_with_experts.value_or(choice.forecast.seconds) < choice.forecast.seconds)
+      out.note(fmt::format("with --experts a step would take {:.4g} seconds", *result.seconds_with_experts));
     return cli::Verdict::kDone;
   }
 
@@ -206,7 +212,7 @@ struct Show {
     out.field("task", found.task);
     print_predicted(found.predicted, out);
     const auto& pipeline = found.pipeline;
-    print_pipelines(found, out);
+    print_sharing(found, out);
     cli::Table table{{"rank", "machine", "slices"}};
     if (pipeline) table.columns.emplace_back("from_line");
     for (const placement::Seat& seat : found.ranks) {

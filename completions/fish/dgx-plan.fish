@@ -12,6 +12,7 @@ complete -c dgx-plan -l completion -x -a 'bash zsh fish' -d 'print a completion 
 complete -c dgx-plan -n 'not __fish_seen_subcommand_from measure rehearse show' -l machines -r -F -d 'machines, and what connects them'
 complete -c dgx-plan -n 'not __fish_seen_subcommand_from measure rehearse show' -l output -s o -r -F -d 'the plan, for dgx-train --mpi --placement'
 complete -c dgx-plan -n 'not __fish_seen_subcommand_from measure rehearse show' -l ranks -x -d 'take the N fastest machines (default: as many as make a step soonest)'
+complete -c dgx-plan -n 'not __fish_seen_subcommand_from measure rehearse show' -l experts -d 'have each expert of a mixture on one rank, which alone has its weights'
 complete -c dgx-plan -n 'not __fish_seen_subcommand_from measure rehearse show' -l stages -x -d 'cut the step'\''s lines into the S stages of a pipeline, on the fastest machines'
 complete -c dgx-plan -n 'not __fish_seen_subcommand_from measure rehearse show' -l pipelines -x -d 'with --stages: D of them side by side, each for some of the batch (default: 1)'
 complete -c dgx-plan -n 'not __fish_seen_subcommand_from measure rehearse show' -l parts -x -d 'with --stages: let each one'\''s slices go through in M parts (default: the fastest of a few numbers)'

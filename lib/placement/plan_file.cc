@@ -47,6 +47,14 @@ Plan::Pipeline read_pipeline(const json::Value& value, std::int64_t slices, Stat
   return out;
 }
 
+/// Reads what is left out where it is false, and in pipelines.
+bool read_experts(json::Fields& in, const Plan& plan) {
+  const bool experts = in.boolean("experts");
+  if (!experts) in.fail("experts", "is false, which is left out");
+  if (plan.pipeline) in.fail("experts", "is there with a pipeline, whose stages have all of their weights");
+  return experts;
+}
+
 /// kMalformed unless there are as many seats as stages for each pipeline, with the same slices, at least one
 /// for each part.
 Status check_pipelines(const Plan& plan) {
@@ -106,6 +114,7 @@ Result<Plan> parse_plan(std::string_view text) {
   Status predicted, pipeline;
   out.predicted = read_predicted(in.value("predicted"), predicted);
   if (in.has("pipeline")) out.pipeline = read_pipeline(in.value("pipeline"), out.slices, pipeline);
+  if (in.has("experts")) out.experts = read_experts(in, out);
   DGX_CHECK(in.finish());
   DGX_CHECK(std::move(predicted));
   DGX_CHECK(std::move(pipeline));
@@ -134,6 +143,7 @@ std::string print_plan(const Plan& plan) {
                    {"ranks", std::move(ranks)},
                    {"slices", plan.slices},
                    {"task", plan.task.hex()}};
+  if (plan.experts) out.emplace("experts", true);
   if (plan.pipeline) {
     json::Array cuts;
     for (const kernels::ValueIndex v : plan.pipeline->cuts) cuts.emplace_back(std::int64_t{to_number(v)});

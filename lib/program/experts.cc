@@ -321,7 +321,8 @@ Status place_experts(const Program& program, int ranks, const std::vector<ValueI
                      Classes& classes) {
   const Experts experts = find_experts(program, classes, watched);
   if (experts.all.empty())
-    return usage_error("the task's model has no experts (dgx-placement(7), EXPERTS)", "leave --experts out");
+    return usage_error("the task's model has no experts (dgx-placement(7), EXPERTS)",
+                       "leave --experts out, or take a plan made without");
   classes.home.assign(program.values.size(), Classes::kEveryRank);
   for (const ValueIndex v : program.values.indices()) {
     if (experts.of[v] == kNone) continue;

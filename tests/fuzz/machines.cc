@@ -23,6 +23,11 @@ void try_machines(const std::string& text) {
   work.phases = {{{{500, 1, placement::Stretch::Carry{2000, 6000}}}, {6000}}};
   work.broadcast = {3000};
   work.tail_gathered = {24};
+  if (machines->connections.size() % 2 == 1) {
+    work.phases.front().moved = {{0, placement::HomeRows::Way::kThere, 1200, 2}};
+    work.tail.at_home = {700};
+    work.given = {{0, 96}};
+  }
   const auto choice = placement::choose_plan(*machines, [&](std::size_t) { return work; }, {});
   if (!choice.ok()) return;
   fuzz::require(choice->plan.bounds().back() == work.slices, "a plan has all slices");
@@ -38,6 +43,7 @@ void try_plan(const std::string& text) {
   const auto bounds = plan->bounds();
   fuzz::require(bounds.back() == plan->slices, "a plan has all slices");
   fuzz::require(std::ranges::is_sorted(bounds, std::less_equal()), "parts have slices");
+  fuzz::require(!plan->experts || !plan->pipeline, "stages have no experts at home");
   const std::size_t parts = plan->pipeline
                                 ? plan->pipelines() * static_cast<std::size_t>(plan->pipeline->parts)
                                 : plan->ranks.size();
@@ -57,6 +63,14 @@ std::vector<std::string> fuzz::seeds() {
       R"("microseconds":0}]})",
       R"({"predicted":{"alone":1,"by_region":2,"plan":3,"random":4},"program":")" + digest +
           R"(","ranks":[{"machine":"a","slices":2},{"machine":"b","slices":4}],"slices":6,"task":")" +
+          digest + R"("})",
+      R"({"experts":true,"predicted":{"alone":1,"by_region":2,"plan":3,"random":4},"program":")" + digest +
+          R"(","ranks":[{"machine":"a","slices":2},{"machine":"b","slices":4}],"slices":6,"task":")" +
+          digest + R"("})",
+      R"({"experts":false,"pipeline":{"cuts":[12],"parts":1},"predicted":{"alone":1,"by_region":2,"plan":3,)"
+      R"("random":4},"program":")" +
+          digest +
+          R"(","ranks":[{"machine":"a","slices":6},{"machine":"b","slices":6}],"slices":6,"task":")" +
           digest + R"("})",
       R"({"pipeline":{"cuts":[12,20],"parts":3},"predicted":{"alone":1,"by_region":2,"plan":3,"random":4},)"
       R"("program":")" +

@@ -6,11 +6,13 @@
 #include <map>
 #include <memory>
 #include <numeric>
+#include <tuple>
 #include <utility>
 
 #include "dgx/core/files.h"
 #include "dgx/exchange/ranks.h"
 #include "dgx/placement/pipeline.h"
+#include "dgx/program/experts.h"
 #include "placement/read_machines.h"
 
 namespace dgx::jobs {
@@ -55,10 +57,16 @@ struct Foretold {
     return Foretold{files, std::move(classes)};
   }
   /// The work of ranks that share the slices.
-  [[nodiscard]] Result<placement::StepWork> work() const {
+  [[nodiscard]] Result<placement::StepWork> work_on(std::size_t ranks, exec::ExpertsAt experts) const {
     const program::OptimizerSpec& optimizer = files.body().optimizer;
     const bool is_dgc = optimizer.kind == program::OptimizerSpec::Kind::kDgc;
-    return placement::work_of(*files.program, classes, is_dgc ? optimizer.density : 1);
+    program::Classes placed = classes;
+    if (experts == exec::ExpertsAt::kHome)
+      DGX_CHECK(program::place_experts(*files.program, static_cast<int>(ranks), {}, placed));
+    return placement::work_of(*files.program, placed, is_dgc ? optimizer.density : 1);
+  }
+  [[nodiscard]] bool has_experts() const {
+    return !program::find_experts(*files.program, classes).all.empty();
   }
 };
 
@@ -69,7 +77,7 @@ Result<placement::Forecast> forecast_of(const placement::Plan& plan, const TaskF
                                         const exchange::Network& network) {
   DGX_TRY(const Foretold step, Foretold::of(files));
   if (!plan.pipeline) {
-    DGX_TRY(const placement::StepWork work, step.work());
+    DGX_TRY(const placement::StepWork work, step.work_on(plan.ranks.size(), sharing_of(plan).experts));
     return placement::forecast(work, plan.bounds(), operations_per_second, network);
   }
   const program::PipelineCut cut{
@@ -115,16 +123,32 @@ class DescribedField final : public RowSource {
   Shape shape_;
 };
 
-/// Bytes that each rank takes: of those of a stage with as many slices, what the first does.
-Result<std::vector<std::int64_t>> memory_of(const TaskFiles& files, const placement::Plan& plan,
-                                            int threads) {
+/// By rank, how many experts of each block are at home there.
+std::vector<std::vector<int>> experts_at_home(const Foretold& step, const placement::Plan& plan) {
+  std::vector<std::vector<int>> out(plan.ranks.size());
+  if (!plan.experts) return out;
+  const program::Experts experts = program::find_experts(*step.files.program, step.classes);
+  for (std::vector<int>& of_rank : out) of_rank.resize(experts.of_block.size());
+  for (const program::Experts::Expert& expert : experts.all) {
+    const int home = experts.home(expert, static_cast<int>(plan.ranks.size()));
+    ++out[static_cast<std::size_t>(home)][expert.block];
+  }
+  return out;
+}
+
+/// Bytes that each rank takes: of those of a stage with as many slices, and as many experts of each block,
+/// what the first does. With experts at home, rank 0 alone also has what it gives the others.
+Result<std::vector<std::int64_t>> memory_of(const Foretold& step, const placement::Plan& plan, int threads) {
+  const TaskFiles& files = step.files;
   FieldRows fields;
   for (const auto& [name, field] : files.body().dataset.fields)
     fields.emplace(name, std::make_shared<DescribedField>(field, files.body().dataset.samples));
-  std::map<std::pair<std::size_t, std::int64_t>, std::int64_t> known;
+  const std::vector<std::vector<int>> at_home = experts_at_home(step, plan);
+  std::map<std::tuple<std::size_t, std::int64_t, std::vector<int>, bool>, std::int64_t> known;
   std::vector<std::int64_t> out;
   for (std::size_t r = 0; r < plan.ranks.size(); ++r) {
-    const std::pair kind(plan.pipeline ? r % plan.pipeline->stages() : 0, plan.ranks[r].slices);
+    const std::size_t stage = plan.pipeline ? r % plan.pipeline->stages() : 0;
+    const std::tuple kind(stage, plan.ranks[r].slices, at_home[r], plan.experts && r == 0);
     const auto found = known.find(kind);
     if (found != known.end()) {
       out.push_back(found->second);
@@ -138,6 +162,14 @@ Result<std::vector<std::int64_t>> memory_of(const TaskFiles& files, const placem
   return out;
 }
 
+/// Advice for a rank that takes too much memory.
+const char* hint_for_memory(const PlacementResult& result) {
+  if (result.choice.plan.pipeline) return "leave that machine out, or take more --stages or --parts";
+  if (result.seconds_with_experts)
+    return "leave that machine out, or take --experts, so that each has fewer weights, or more --ranks";
+  return "leave that machine out, or take more --ranks, so that each has fewer samples";
+}
+
 /// kUsage, with both numbers, unless every rank fits the memory of its machine.
 Status check_memory(const PlacementResult& result) {
   for (std::size_t r = 0; r < result.machines.size(); ++r) {
@@ -145,9 +177,7 @@ Status check_memory(const PlacementResult& result) {
     if (result.memory_bytes[r] <= machine.memory_bytes) continue;
     return usage_error(fmt::format("rank {} would take {} bytes of memory, its machine '{}' has {}", r,
                                    result.memory_bytes[r], machine.name, machine.memory_bytes),
-                       result.choice.plan.pipeline
-                           ? "leave that machine out, or take more --stages or --parts"
-                           : "leave that machine out, or take more --ranks, so that each has fewer samples");
+                       hint_for_memory(result));
   }
   return {};
 }
@@ -188,6 +218,7 @@ Result<placement::Plan> read_placement(const std::string& path) {
 Sharing sharing_of(const placement::Plan& plan) {
   Sharing out{plan.bounds(), std::nullopt, static_cast<int>(plan.ranks.size())};
   if (plan.pipeline) out.cuts = plan.pipeline->cuts;
+  if (plan.experts) out.experts = exec::ExpertsAt::kHome;
   return out;
 }
 
@@ -208,14 +239,31 @@ Status check_ranks(const placement::Plan& plan, int ranks) {
 
 namespace {
 
+exec::ExpertsAt experts_of(const PlacementOptions& options) {
+  return options.experts ? exec::ExpertsAt::kHome : exec::ExpertsAt::kEveryRank;
+}
+
+/// The best plan, which is no task's yet.
 Result<placement::Choice> choose(const placement::Machines& machines, const Foretold& step,
                                  const PlacementOptions& options) {
-  if (options.stages == 0)
-    return placement::choose_plan(machines, [&](std::size_t) { return step.work(); },
-                                  {options.ranks, options.seed});
-  DGX_TRY(const placement::StepWork alone, step.work());
-  return placement::choose_pipeline(machines, *step.files.program, step.classes, alone,
-                                    {options.stages, options.parts, options.seed, options.pipelines});
+  if (options.stages > 0) {
+    DGX_TRY(const placement::StepWork alone, step.work_on(1, exec::ExpertsAt::kEveryRank));
+    return placement::choose_pipeline(machines, *step.files.program, step.classes, alone,
+                                      {options.stages, options.parts, options.seed, options.pipelines});
+  }
+  const auto work_on = [&](std::size_t ranks) { return step.work_on(ranks, experts_of(options)); };
+  DGX_TRY(placement::Choice choice, placement::choose_plan(machines, work_on, {options.ranks, options.seed}));
+  choice.plan.experts = options.experts;
+  return choice;
+}
+
+/// The seconds of a step of a mixture that is planned without experts at home, if it were planned with them.
+Result<std::optional<double>> seconds_with_experts(const placement::Machines& machines, const Foretold& step,
+                                                   PlacementOptions options) {
+  if (options.experts || options.stages > 0 || !step.has_experts()) return std::optional<double>();
+  options.experts = true;
+  DGX_TRY(const placement::Choice choice, choose(machines, step, options));
+  return std::optional(choice.forecast.seconds);
 }
 
 }  // namespace
@@ -225,17 +273,18 @@ Result<PlacementResult> plan_placement(const PlacementOptions& options, const Jo
   DGX_TRY(const TaskFiles files, open_task(options.task, options.program, context.trust));
   DGX_TRY(const placement::Machines machines, read_machines(options.machines));
   DGX_TRY(const Foretold step, Foretold::of(files));
-  DGX_TRY(const placement::StepWork alone, step.work());
+  DGX_TRY(const placement::StepWork alone, step.work_on(1, experts_of(options)));
   auto choice = choose(machines, step, options);
   if (!choice.ok()) return within(options.machines, std::move(choice).error());
-  PlacementResult out{*std::move(choice), 0, {}, machines.machines.size(), {}, {}};
+  PlacementResult out{*std::move(choice), 0, {}, machines.machines.size(), {}, {}, {}};
   out.choice.plan.task = files.task.id;
   out.choice.plan.program = files.body().program.root;
   out.operations =
       operations_of(alone, options.stages == 0 ? out.choice.plan.ranks.size() : options.pipelines);
   for (const placement::Seat& seat : out.choice.plan.ranks)
     out.machines.push_back(*std::ranges::find(machines.machines, seat.machine, &placement::Machine::name));
-  DGX_TRY(out.memory_bytes, memory_of(files, out.choice.plan, context.threads));
+  DGX_TRY(out.seconds_with_experts, seconds_with_experts(machines, step, options));
+  DGX_TRY(out.memory_bytes, memory_of(step, out.choice.plan, context.threads));
   DGX_CHECK(check_memory(out));
   if (options.against) {
     DGX_TRY(const placement::Machines others, read_machines(*options.against));

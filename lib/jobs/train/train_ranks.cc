@@ -48,6 +48,13 @@ Status check_read(const Result<TrainingSetup>& setup, const Result<Placed>& plac
   return placed->plan ? check_placement(*placed->plan, setup->files) : Status();
 }
 
+/// The share of a step that each rank has.
+Sharing sharing_of_ranks(const TrainOptions& options, const Placed& placed) {
+  Sharing out = placed.plan ? sharing_of(*placed.plan) : Sharing();
+  if (options.experts) out.experts = exec::ExpertsAt::kHome;
+  return out;
+}
+
 Greeting greeting_of(const Result<TrainingSetup>& setup, const Result<Placed>& placed,
                      const TrainOptions& options) {
   Greeting out = Greeting::of_this_version();
@@ -57,7 +64,8 @@ Greeting greeting_of(const Result<TrainingSetup>& setup, const Result<Placed>& p
       plan += fmt::format("{} {}\n", link.microseconds, link.bits_per_second);
   }
   plan += options.drill.value_or("");
-  if (options.experts) plan += "experts\n";
+  if (placed.ok() && sharing_of_ranks(options, *placed).experts == exec::ExpertsAt::kHome)
+    plan += "experts\n";
   out.plan = crypto::sha256(as_bytes(plan));
   if (setup.ok()) out.task = setup->files.task.id;
   return out;
@@ -116,8 +124,7 @@ Result<TrainResult> train_on(std::unique_ptr<Exchange>& exchange, const TrainOpt
     DGX_TRY(exchange, exchange::make_delayed(std::move(exchange), *placed->network));
   }
   Exchange& ranks = *exchange;
-  Sharing sharing = placed->plan ? sharing_of(*placed->plan) : Sharing();
-  if (options.experts) sharing.experts = exec::ExpertsAt::kHome;
+  const Sharing sharing = sharing_of_ranks(options, *placed);
   Result<std::unique_ptr<exec::PartsExecutor>> executor =
       make_executor_among(ranks, sharing, setup->files, setup->data.rows(), own, setup->logged.all());
   Status made = status_of(executor);

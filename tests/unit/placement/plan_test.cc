@@ -9,19 +9,30 @@
 
 #include "dgx/core/files.h"
 #include "dgx/program/check.h"
+#include "dgx/program/experts.h"
 
 using namespace dgx;
 using namespace dgx::placement;
 
 namespace {
 
-StepWork work_of_stored(const std::string& name, std::int64_t slices = 0) {
+program::Program stored(const std::string& name) {
   const auto source = read_file(DGX_VECTORS "/" + name + ".program.jsonl", program::kMaxProgramBytes);
   REQUIRE(source.ok());
-  const auto program = program::parse_program(*source);
-  REQUIRE(program.ok());
-  const auto classes = program::classify(*program, slices > 0 ? slices : *program::batch_samples(*program));
-  return work_of(*program, *classes).value();
+  return program::parse_program(*source).value();
+}
+
+StepWork work_of_stored(const std::string& name) {
+  const program::Program program = stored(name);
+  return work_of(program, *program::classify(program, *program::batch_samples(program))).value();
+}
+
+/// The work of a stored mixture whose experts are at home.
+StepWork work_at_home(const std::string& name, std::size_t ranks) {
+  const program::Program program = stored(name);
+  program::Classes classes = program::classify(program, *program::batch_samples(program)).value();
+  REQUIRE(program::place_experts(program, static_cast<int>(ranks), {}, classes).ok());
+  return work_of(program, classes).value();
 }
 
 /// Machines of some regions, with links of their own between all of them.
@@ -45,8 +56,11 @@ Machines scattered(std::size_t count, std::size_t regions, std::uint64_t seed) {
 }
 
 /// The same work on any number of ranks.
-WorkOn any(const StepWork& work) {
-  return [&work](std::size_t) { return work; };
+WorkOn any(StepWork work) {
+  return [work = std::move(work)](std::size_t) { return work; };
+}
+WorkOn at_home(const std::string& name) {
+  return [name](std::size_t ranks) -> Result<StepWork> { return work_at_home(name, ranks); };
 }
 
 Choice chosen(const Machines& machines, const StepWork& work, PlanOptions options = {}) {
@@ -81,8 +95,10 @@ TEST_CASE("up to eight machines have the best of all orders") {
     for (const std::size_t count : {2U, 4U, 6U}) {
       CAPTURE(seed, count);
       const Machines machines = scattered(count, 2, seed);
-      const StepWork work = work_of_stored("tasks/quickstart");
-      const Choice found = chosen(machines, work, {count, 0});
+      const WorkOn work_on =
+          seed == 3 ? at_home("placement/switch") : any(work_of_stored("tasks/quickstart"));
+      const StepWork work = work_on(count).value();
+      const Choice found = choose_plan(machines, work_on, {count, 0}).value();
       // By another way: every order, its slices and its network put together here.
       std::vector<std::size_t> order(count);
       std::iota(order.begin(), order.end(), std::size_t{0});
@@ -113,6 +129,36 @@ TEST_CASE("many machines are ordered better than by chance or region, and alike 
   CHECK(found.plan.ranks.size() == 64);
   CHECK(found.plan.bounds().back() == work.slices);
   CHECK(found.plan.predicted.plan <= found.plan.predicted.by_region);
+  CHECK(found.plan.predicted.plan < found.plan.predicted.random);
+}
+
+TEST_CASE("a plan has the work of as many ranks as it tries") {
+  const Machines machines = scattered(6, 2, 3);
+  std::vector<std::size_t> asked;
+  const WorkOn work_on = [&](std::size_t ranks) -> Result<StepWork> {
+    asked.push_back(ranks);
+    return work_at_home("placement/switch", ranks);
+  };
+  const Choice found = choose_plan(machines, work_on, {}).value();
+  CHECK(asked == std::vector<std::size_t>{1, 6, 5, 4, 3, 2, 1});
+  for (std::size_t ranks = 1; ranks <= 6; ++ranks)
+    CHECK(found.forecast.seconds <= choose_plan(machines, work_on, {ranks, 0}).value().forecast.seconds);
+  const WorkOn none = [](std::size_t ranks) -> Result<StepWork> {
+    return ranks == 1 ? Result<StepWork>(work_at_home("placement/switch", 1)) : usage_error("no such work");
+  };
+  const auto refused = choose_plan(machines, none, {});
+  REQUIRE_FALSE(refused.ok());
+  CHECK(refused.error().message == "no such work");
+}
+
+TEST_CASE("the faster of two machines has the more of three experts") {
+  Machines machines = scattered(2, 1, 1);
+  machines.machines[0].operations_per_second = 50'000'000;
+  machines.machines[1].operations_per_second = 150'000'000;
+  const auto has_more = [](const Stretch& of) { return of.at_home.at(0) > of.at_home.at(1); };
+  CHECK(has_more(work_at_home("placement/switch", 2).phases[1].stretches.front()));
+  const Choice found = choose_plan(machines, at_home("placement/switch"), {2, 0}).value();
+  CHECK(found.plan.ranks.front().machine == "m1");
   CHECK(found.plan.predicted.plan < found.plan.predicted.random);
 }
 
@@ -163,6 +209,13 @@ TEST_CASE("plans are written as they are read, and refused with the place") {
     other.ranks[1].machine = name;
     CHECK_THAT(refusal(print_plan(other)), Catch::Contains("ranks[1]: machine: is no name of a machine"));
   }
+  other = plan;
+  other.experts = true;
+  CHECK(parse_plan(print_plan(other)).value() == other);
+  other.pipeline = Plan::Pipeline{{}, 1};
+  CHECK_THAT(refusal(print_plan(other)), Catch::Contains("experts: is there with a pipeline"));
+  CHECK_THAT(refusal(R"({"experts":false,)" + text.substr(1)), Catch::Contains("experts: is false"));
+  CHECK_THAT(refusal(R"({"experts":1,)" + text.substr(1)), Catch::Contains("experts"));
   other = plan;
   other.ranks = {{"a", 5}};
   CHECK_THAT(refusal(print_plan(other)), Catch::Contains("do not have the 6 slices"));

@@ -21,6 +21,7 @@ struct PlacementOptions {
   std::string machines;  ///< MACHINES.json
   std::string output;    ///< PLAN.json
   std::size_t ranks = 0;
+  bool experts = false;               ///< each on one rank alone
   std::size_t stages = 0;             ///< of pipelines; 0: ranks share the slices
   std::size_t pipelines = 1;          ///< side by side
   std::optional<std::int64_t> parts;  ///< in which each one's slices go through a pipeline
@@ -30,16 +31,18 @@ struct PlacementOptions {
 
 struct PlacementResult {
   placement::Choice choice;
-  double operations = 0;                     ///< of a step, on all ranks together
-  std::vector<placement::Machine> machines;  ///< of each rank
-  std::size_t all_machines = 0;              ///< in the file
-  std::vector<std::int64_t> memory_bytes;    ///< that each rank takes
-  std::optional<double> seconds_against;     ///< of a step on as many ranks of the other machines
+  double operations = 0;                       ///< of a step, on all ranks together
+  std::vector<placement::Machine> machines;    ///< of each rank
+  std::size_t all_machines = 0;                ///< in the file
+  std::vector<std::int64_t> memory_bytes;      ///< that each rank takes
+  std::optional<double> seconds_against;       ///< of a step on as many ranks of the other machines
+  std::optional<double> seconds_with_experts;  ///< of the best plan that has experts at home, of a mixture
+                                               ///< that was planned without
 };
 
 /// Plans which machine makes what of a task's steps, and writes the plan. Errors of open_task(),
-/// program::classify(), placement::parse_machines(), choose_plan() and choose_pipeline(), with the file;
-/// kUsage, with both numbers, if a rank takes more memory than its machine has.
+/// program::classify() and place_experts(), placement::parse_machines(), choose_plan() and choose_pipeline(),
+/// with the file; kUsage, with both numbers, if a rank takes more memory than its machine has.
 [[nodiscard]] Result<PlacementResult> plan_placement(const PlacementOptions& options,
                                                      const JobContext& context);
 

@@ -43,6 +43,7 @@ struct Plan {
     [[nodiscard]] std::size_t stages() const { return cuts.size() + 1; }
   };
   std::optional<Pipeline> pipeline = {};
+  bool experts = false;  ///< each at home on one rank; never with a pipeline
   /// Nanoseconds of a step, as forecast: by the plan; with the machines in the order of their regions; by
   /// random orders, the mean; by the fastest machine alone. 0: unknown.
   struct Predicted {
