@@ -1,9 +1,11 @@
 """Trainings whose experts are each on one of the ranks that mpirun starts: experts.py --bin FOLDER --plugins FOLDER [--kills N] [--seed S]
 
 digests   the state of one process, for 1 to 7 ranks, 2 to 5 experts, optimisers, workers, cuts, clipping, averages and unequal slices; proved and verified by one process
+plans     what a plan with experts foretells of bytes is what is sent, and more rows are never; the state is the same, and a rank takes less memory
 bytes     only tokens cross: how many bytes with and without experts at home
 kills     a rank is killed at a random moment, N times (default 3), and the run goes on with another number of ranks, with experts at home or not
 drill     a run with a fault, or in which a rank lies, is the one that a single process makes
+rehearsal a plan's steps are slept, in about the time that is foretold
 refusals  what cannot begin says why, with the rank that it is about, and leaves no run
 Exits 77 without mpirun, NumPy, h5py and Debian's python3-torch.
 """
@@ -25,6 +27,7 @@ import needs  # noqa: E402
 needs.modules("numpy", "torch")
 import placement  # noqa: E402
 import ranks  # noqa: E402
+import stages  # noqa: E402
 
 DATA = ["--data", "text.h5"]
 
@@ -78,6 +81,68 @@ def digests(bench):
     bench.check(found and found["state"] == bench.run("dgx-train", *words, "-o", "two.whole")["state"], f"by a plan: {found}")
 
 
+# From the page: the home of each line, and what is moved behind each phase.
+MOVES = """import json, sys, experts, placement
+step = placement.Step([json.loads(line) for line in open(sys.argv[1])], int(sys.argv[2]))
+placed = experts.Placed(step, experts.Experts(step), int(sys.argv[3]))
+print(json.dumps([placed.home, placed.moves()]))"""
+
+
+def messages_to_homes(bench, name, slices, count):
+    """How many messages of rows each rank sends in a step."""
+    done = subprocess.run([sys.executable, "-c", MOVES, bench.path(f"{name}.program.jsonl"), str(slices), str(count)], cwd=placement.VECTORS, capture_output=True, text=True, check=True)
+    home, moves = json.loads(done.stdout)
+    return [sum(len(set(homes) - {rank}) if homes else (count - 1) * (home[value] == rank) for _, value, homes in moves) for rank in range(count)]
+
+
+def plans(bench):
+    ranks.write_machines(bench, "unequal.json", 300, ranks.SIX)
+    for name in ("two", "three", "full", "workers", "accumulated", "compressed", "cut"):
+        spec, optimizer, more, batch = TASKS[name]
+        task = f"{name}-planned"
+        # Without checkpoints before the end, runs bring the state together as often, wherever they stop.
+        bench.run("dgx-submit", *DATA, "--model", spec, "--loss", "cross-entropy", "--optimizer", optimizer, *more, "--batch", str(batch), "--steps", "8", "--checkpoint-every", "8",
+                  "--seed", "1", "--key", "submitter.pem", "-o", f"{task}.json")
+        words = [f"{task}.json", *DATA]
+        one = bench.run("dgx-train", *words, "-o", f"{task}.one", "--until", "7")["state"]
+        for count in [n for n in (2, 3, 5) if n <= most_ranks(name)]:
+            plan = f"{task}.{count}.json"
+            planned = bench.run("dgx-plan", f"{task}.json", "--machines", "unequal.json", "--ranks", str(count), "--experts", "-o", plan)
+            bench.check(planned["experts"] is True and bench.run("dgx-plan", "show", plan)["experts"] is True, f"{name}: {planned}")
+            early, found = (ranks.train(bench, count, *words, "-o", f"{task}.{count}.until{steps}", "--placement", plan, "--until", steps)[0] for steps in ("3", "7"))
+            bench.check(found["state"] == one, f"{name} by a plan of {count}: {found}, expected {one}")
+            if name == "compressed":
+                continue  # how many numbers dgc sends is estimated
+            for row, before, after, messages in zip(planned["ranks"], early["ranks"], found["ranks"], messages_to_homes(bench, task, most_ranks(name), count)):
+                step = {key: (after[key] - before[key]) / 4 for key in ("sent", "broadcast", "gathered", "saved")}
+                told = {key: row[key] for key in ("sent", "broadcast", "gathered")}
+                # A message goes with its length of 8 bytes, which is taken off what coding saves.
+                expected = dict(told, sent=step["sent"] + step["saved"] + 8 * messages, broadcast=step["broadcast"], gathered=step["gathered"])
+                bench.check(told == expected and step["sent"] <= told["sent"], f"{name} on {count} ranks: {told} are foretold, {step} a step, {messages} messages")
+        # What a plan foretells is for those who have experts at home; with the option, others have them, too.
+    bench.run("dgx-plan", "two-planned.json", "--machines", "unequal.json", "--ranks", "2", "-o", "without.json")
+    state = bench.run("dgx-train", "two-planned.json", *DATA, "-o", "two-planned.one")["state"]
+    found = [ranks.train(bench, 2, "two-planned.json", *DATA, "-o", f"two-planned.{n}", "--placement", *more)[0] for n, more in enumerate((["two-planned.2.json"], ["two-planned.2.json", "--experts"], ["without.json", "--experts"]))]
+    bench.check(all(each["state"] == state for each in found) and all(any(row["saved"] for row in each["ranks"]) for each in found), f"by plans, and with --experts: {found}")
+
+
+def rehearsal(bench):
+    """Steps of a plan are slept on slow machines, in about the time that is foretold."""
+    def planned(rate, *words):
+        machines = [{"name": f"m{n}", "region": "here", "operations_per_second": rate, "memory_bytes": 4 << 30} for n in range(4)]
+        links = [{"between": ["here", "here"], "bits_per_second": 10**9, "microseconds": 5000}]
+        pathlib.Path(bench.path("slow.json")).write_text(json.dumps({"machines": machines, "links": links}))
+        return bench.run("dgx-plan", "wide4.json", "--machines", "slow.json", *words, "-o", "slept.json", "--force")
+    told = planned(round(10**6 * planned(10**6, "--ranks", "1")["alone"] / 2), "--ranks", "4", "--experts")  # two seconds a step alone
+    # Other processes of a shared machine add to a measurement and never take from it: the first of up to five that is within the bound counts.
+    for _ in range(5):
+        found = stages.rehearse(bench, 4, "wide4", "text.h5", "slept.json", "slow.json")
+        if found["ratio"] < 2:
+            break
+    bench.check(found["predicted"] == told["step_seconds"] and 0.7 < found["ratio"] < 2, f"{found}, planned {told}")
+    print(f"rehearsed with experts at home on 4 ranks: {found['predicted']} s foretold, {found['measured']} s measured")
+
+
 def sent(found):
     """Bytes that the ranks have received of each other."""
     return sum(row["sent"] + (row["broadcast"] + row["gathered"]) * (len(found["ranks"]) - 1) for row in found["ranks"])
@@ -96,6 +161,8 @@ def crossing(bench):
             bench.check(home["state"] == without["state"], f"{name}: {home}, {without}")
             print(f"{experts} experts of width 64 on {count} ranks, 12 steps: {sent(home)} bytes with experts at home, {sent(without)} without")
             bench.check(sent(home) < 0.6 * sent(without), f"{name}: {sent(home)} bytes, {sent(without)} without")
+            planned = [bench.run("dgx-plan", words[0], "--machines", "machines.json", "--ranks", "2", "-o", f"{name}.plan.json", "--force", *more)["ranks"] for more in ([], ["--experts"])]
+            bench.check(all(row["memory_bytes"] < other["memory_bytes"] for other, row in zip(planned[0][1:], planned[1][1:])), f"{name}: memory of ranks: {planned}")
 
 
 def kills(bench, count, seed):
@@ -160,6 +227,15 @@ def refusals(bench):
     done = subprocess.run([ranks.MPIRUN, "--oversubscribe", "-n", "1", program, "two.json", *DATA, *tail, ":", "-n", "1", program, "two.json", *DATA, "--experts", *tail], cwd=bench.folder,
                           capture_output=True, text=True, env=os.environ | ranks.ENVIRONMENT, timeout=100)
     bench.check(done.returncode == 65 and "has another plan, network or drill than rank 0" in done.stderr, f"ranks that differ: exit {done.returncode}: {done.stderr}")
+    # A stranger's plan: experts where there are none, and both ranks by one plan of which one gives the option, too.
+    bench.run("dgx-plan", "gpt.json", "--machines", "machines.json", "--ranks", "2", "-o", "strange.json")
+    pathlib.Path(bench.path("strange.json")).write_text(json.dumps(json.loads(pathlib.Path(bench.path("strange.json")).read_text()) | {"experts": True}))
+    refuse(2, ["gpt.json", *DATA, "--placement", "strange.json"], 2, "rank 0 (", "the task's model has no experts (dgx-placement(7), EXPERTS)", "take a plan made without")
+    refuse(3, ["two-planned.json", *DATA, "--placement", "two-planned.2.json"], 2, "rank 0 (", "the plan is for 2 ranks, these are 3")
+    by_plan = ["two-planned.json", *DATA, "--placement", "two-planned.2.json", "--mpi", "--threads", "1", "-q", "-o"]
+    done = subprocess.run([ranks.MPIRUN, "--oversubscribe", "-n", "1", program, *by_plan, "one-option", ":", "-n", "1", program, *by_plan, "one-option", "--experts"], cwd=bench.folder,
+                          capture_output=True, text=True, env=os.environ | ranks.ENVIRONMENT, timeout=100)
+    bench.check(done.returncode == 0, f"one plan, and one option: exit {done.returncode}: {done.stderr}")
     for more, expected in ((["--experts"], "--experts"), (["--experts", "--parts", "2"], "--experts"), (["--experts", "--mpi", "--device", "cuda"], "--mpi is for the CPU")):
         done = subprocess.run([program, "two.json", *DATA, "-o", "never", *more], cwd=bench.folder, capture_output=True, text=True, env=os.environ | ranks.ENVIRONMENT, timeout=100)
         bench.check(done.returncode == 2 and expected in done.stderr, f"{more}: exit {done.returncode}: {done.stderr}")
@@ -178,7 +254,9 @@ def main():
         for name in TASKS:
             submit(bench, name)
         digests(bench)
+        plans(bench)
         crossing(bench)
+        rehearsal(bench)
         drill(bench)
         refusals(bench)
         kills(bench, options.kills, options.seed)

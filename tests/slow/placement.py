@@ -70,7 +70,8 @@ def draw_plan(bench, chance, name, model, count, slices):
                 rank["slices"] = cuts[d + 1] - cuts[d] + plan["pipeline"]["parts"]
             pathlib.Path(bench.path("drawn.plan.json")).write_text(json.dumps(plan))
         return ["--placement", "drawn.plan.json", *emulated]
-    bench.run("dgx-plan", f"{name}.json", "--machines", "drawn.json", "--ranks", str(count), "-o", "drawn.plan.json", "--force")
+    experts = ["--experts"] if model == "switch" and chance.random() < 0.5 else []
+    bench.run("dgx-plan", f"{name}.json", "--machines", "drawn.json", "--ranks", str(count), *experts, "-o", "drawn.plan.json", "--force")
     plan = json.loads(pathlib.Path(bench.path("drawn.plan.json")).read_text())
     if chance.random() < 0.7:  # any cut is right
         cuts = [0, *sorted(chance.sample(range(1, slices), count - 1)), slices]
