@@ -17,10 +17,11 @@ class Play {
   Forecast run() {
     clocks_.broadcast(0, Clocks::kOrderBytes);
     for (const StepWork::Phase& phase : work_.phases) {
-      run_stretches(phase.stretches);
+      const std::span<const Stretch> stretches(phase.stretches);
+      run_stretches(stretches.first(stretches.size() - phase.behind));
       for (const std::int64_t bytes : phase.gathered) begin_gather(bytes);
-      clocks_.wait_for_all();
       for (const HomeRows& rows : phase.moved) begin_move(rows);
+      run_stretches(stretches.last(phase.behind));
       clocks_.wait_for_all();
     }
     for (const std::int64_t bytes : work_.broadcast) clocks_.begin_broadcast(ranks() - 1, bytes);
@@ -41,7 +42,7 @@ class Play {
   [[nodiscard]] std::int64_t slices_of(std::size_t r) const { return bounds_[r + 1] - bounds_[r]; }
 
   /// A rank waits for nobody but the one before it, so one after another goes through all stretches.
-  void run_stretches(const std::vector<Stretch>& stretches) {
+  void run_stretches(std::span<const Stretch> stretches) {
     std::vector<exchange::Nanoseconds> arrives(
         stretches.size());  // at the rank, what the one before it carries
     for (std::size_t r = 0; r < ranks(); ++r) {

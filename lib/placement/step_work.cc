@@ -105,9 +105,11 @@ Result<StepWork> work_of(const Program& program, const Classes& classes, double 
     return std::ranges::binary_search(sparse, v) ? std::optional(density) : std::nullopt;
   };
   const ByValue<std::size_t> phase = program::waits_of(program, classes);
+  const auto folds_behind = program::folds_behind_gathers(program, classes, phase);
   StepWork out;
   out.slices = classes.slices;
   out.phases.resize(*std::ranges::max_element(phase) + 1);
+  std::vector<std::vector<Stretch>> behind(out.phases.size());
   for (const ValueIndex v : program.values.indices()) {
     const Primitive& line = program.values[v];
     if (line.kind == Kind::kInput) continue;
@@ -116,11 +118,16 @@ Result<StepWork> work_of(const Program& program, const Classes& classes, double 
     if (!classes.body[v]) {
       add(out.tail, operations, SampleClass::kWhole, classes.home_of(v));
     } else if (classes.of[v] == SampleClass::kCarried) {
-      append_carried(stretches, line, operations, density_of(v));
+      const bool is_behind = std::ranges::binary_search(folds_behind, v);
+      append_carried(is_behind ? behind[phase[v]] : stretches, line, operations, density_of(v));
     } else {
       if (stretches.empty() || stretches.back().carry) stretches.emplace_back();
       add(stretches.back(), operations, classes.of[v], classes.home_of(v));
     }
+  }
+  for (std::size_t n = 0; n < behind.size(); ++n) {
+    std::ranges::move(behind[n], std::back_inserter(out.phases[n].stretches));
+    out.phases[n].behind = behind[n].size();
   }
   const std::vector<ValueIndex> gathered = program::gathered_in_body(classes);
   for (const ValueIndex v : gathered) out.phases[phase[v]].gathered.push_back(bytes_of(program.values[v]));

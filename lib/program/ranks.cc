@@ -27,6 +27,29 @@ ByValue<std::size_t> waits_of(const Program& program, const Classes& classes) {
   return out;
 }
 
+std::vector<ValueIndex> folds_behind_gathers(const Program& program, const Classes& classes,
+                                             const ByValue<std::size_t>& waits) {
+  const auto terms = [&](ValueIndex v) {
+    const kernels::Primitive& line = program.values[v];
+    return static_cast<double>(element_count(line.shape).value()) *
+           static_cast<double>(element_count(line.fold).value());
+  };
+  const std::size_t last = waits.empty() ? 0 : *std::ranges::max_element(waits);
+  std::vector<double> left(last + 1, 0);  // by phase: terms that are to stand behind its gathers
+  for (const ValueIndex v : program.values.indices())
+    if (classes.of[v] == SampleClass::kCarried) left[waits[v]] = std::max(left[waits[v]], terms(v));
+  left[last] = 0;
+  std::vector<ValueIndex> out;
+  for (std::size_t n = program.values.size(); n-- > 0;) {
+    const auto v = static_cast<ValueIndex>(n);
+    if (classes.of[v] != SampleClass::kCarried || left[waits[v]] <= 0) continue;
+    left[waits[v]] -= terms(v);
+    out.push_back(v);
+  }
+  std::ranges::reverse(out);
+  return out;
+}
+
 std::vector<ValueIndex> gathered_in_body(const Classes& classes) {
   std::set<ValueIndex> out;
   for (const Gather& gather : classes.gathers) {

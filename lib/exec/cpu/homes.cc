@@ -97,8 +97,8 @@ std::int64_t PartsExecutor::ByRanks::bytes_of_moves() const {
   return most;
 }
 
-/// Moves what a phase has made: the own slices to homes, or from this home to each rank its slices.
-Status PartsExecutor::ByRanks::move_values(std::size_t phase) {
+/// Sends what a phase has made: the own slices to homes, or from this home to each rank its slices.
+void PartsExecutor::ByRanks::send_moves(std::size_t phase) {
   exchange::RowMessages& messages = messages_[phase];
   for (const HomeMove& move : moves_[phase]) {
     const ValueIndex v = move.value;
@@ -113,7 +113,11 @@ Status PartsExecutor::ByRanks::move_values(std::size_t phase) {
         messages.send(to, to_number(v), {made, own_bytes}, row_of(v));
     });
   }
-  wait_for([&] { return messages.finish(); });
+}
+
+/// Waits for what is moved behind a phase.
+Status PartsExecutor::ByRanks::end_moves(std::size_t phase) {
+  wait_for([&] { return messages_[phase].finish(); });
   return failed;
 }
 

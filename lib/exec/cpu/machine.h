@@ -75,7 +75,11 @@ class Machine {
   /// From the next run on, does this around the operation that makes `value`. kInternal for a value that is
   /// made slice by slice.
   [[nodiscard]] Status surround(kernels::ValueIndex value, Around around);
-  /// From the next run on, member 0 calls this after each section.
+  /// From the next run on, member 0 calls this once all members have made these values, behind the last
+  /// operation that makes one; kInternal if there is none.
+  [[nodiscard]] Status call_behind(std::span<const kernels::ValueIndex> values,
+                                   std::function<void()> function);
+  /// From the next run on, member 0 calls this after each operation, or all those that run slice by slice.
   void call_between(std::function<void()> function) { between_ = std::move(function); }
   /// Runs all operations, shared among the team or on member 0 alone (team_policy.h). Before they start,
   /// `prologue` is called once for every member, and a barrier follows. `aside`, if not empty, is called
@@ -117,6 +121,7 @@ class Machine {
   void find_idle_section();
   void run_sections(int member, int members, const std::function<void()>& aside);
   void run_surrounded(std::size_t number, int member, int members);
+  void call_after(std::size_t begin, std::size_t end) const;
   void sleep_sections();
   void run_operation(const Operation& operation, int member, int members);
   void run(const Matmul& product, Thread& thread, int member, int members);
@@ -152,6 +157,8 @@ class Machine {
   std::map<kernels::ValueIndex, ResumedDots> resumed_;
   std::map<std::size_t, Around> around_;  // by operation
   std::function<void()> between_;         // may be empty
+  std::function<void()> behind_;          // may be empty
+  std::size_t last_before_ = 0;           // the operation behind whose section it is called
   kernels::ByValue<void*> memory_;
   kernels::ByValue<TensorView> views_;  // the same, with types
   kernels::ByValue<bool> checked_;

@@ -46,6 +46,19 @@ Status Machine::surround(ValueIndex value, Around around) {
   return internal_error("no operation of its own makes value " + std::to_string(to_number(value)));
 }
 
+Status Machine::call_behind(std::span<const ValueIndex> values, std::function<void()> function) {
+  const auto makes_some = [&](const Operation& operation) {
+    return std::ranges::any_of(values_of(operation), [&](ValueIndex made) {
+      return std::ranges::find(values, made) != values.end();
+    });
+  };
+  const auto last = std::find_if(plan_.operations.rbegin(), plan_.operations.rend(), makes_some);
+  if (last == plan_.operations.rend()) return internal_error("no operation makes one of these values");
+  last_before_ = static_cast<std::size_t>(plan_.operations.rend() - last) - 1;
+  behind_ = std::move(function);
+  return {};
+}
+
 Status Machine::run(const std::function<void(int member)>& prologue, const std::function<void()>& aside) {
   if (sleep_factor_ > 0) {
     sleep_sections();
@@ -90,11 +103,12 @@ void Machine::run_sections(int member, int members, const std::function<void()>&
     } else if (member == 0) {
       for (std::size_t t = section.begin; t < section.end; ++t) {
         run_surrounded(t, 0, 1);
+        call_after(t, t + 1);
         clock.charge(t);
       }
     }
     if (members > 1) team_->barrier(member);
-    if (between_ && member == 0) between_();
+    if (!section.serial && member == 0) call_after(section.begin, section.end);
     if (!section.serial) clock.charge(section.end - 1);
   }
 }
@@ -126,6 +140,12 @@ void Machine::run_surrounded(std::size_t number, int member, int members) {
   if (is_surrounded && member == 0) around->second.after();
 }
 
+/// Makes the calls that follow operations [begin, end), which all members have done.
+void Machine::call_after(std::size_t begin, std::size_t end) const {
+  if (between_) between_();
+  if (behind_ && last_before_ >= begin && last_before_ < end) behind_();
+}
+
 double Machine::processor_seconds() const {
   if (!processor_ || processor_->runs == 0) return 0;
   double sum = processor_->prologue;
@@ -146,9 +166,11 @@ void Machine::sleep_sections() {
       sleeper.wake();
     }
     sleeper.add(processor_->by_operation[o] * each);
-    if (around == around_.end()) continue;
+    const bool is_behind = behind_ && o == last_before_;
+    if (around == around_.end() && !is_behind) continue;
     sleeper.sleep();
-    around->second.after();
+    if (around != around_.end()) around->second.after();
+    if (is_behind) behind_();
     sleeper.wake();
   }
   sleeper.sleep();

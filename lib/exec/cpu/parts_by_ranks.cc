@@ -39,7 +39,7 @@ Status PartsExecutor::ByRanks::plan_bodies() {
   plan_moves(waits);
   move_channels();
   code_bytes = bytes_of_code(local_piece_.program) + bytes_of_code(*program);
-  phases_ = phases_of(local_piece_, waits);
+  phases_ = phases_of(local_piece_, waits, program::folds_behind_gathers(*program, classes, waits));
   find_kept();
   for (const Phase& phase : phases_) DGX_CHECK(plan_phase(bodies_.emplace_back(), phase));
   return {};
@@ -145,7 +145,27 @@ Status PartsExecutor::ByRanks::take_own_memory() {
     body->machine->call_between([this] { ranks_.progress(); });
     DGX_CHECK(surround_carried(neighbours(), *body, own()));
   }
+  for (std::size_t n = 0; n < bodies_.size(); ++n) {
+    const auto values = given_behind(n);
+    if (values.empty()) continue;
+    DGX_CHECK(bodies_[n].machine->call_behind(values, [this, n] {
+      begin_gathers(gathers_[n]);
+      send_moves(n);
+    }));
+  }
   return {};
+}
+
+/// The lines of a phase whose values others get from this rank.
+std::vector<ValueIndex> PartsExecutor::ByRanks::given_behind(std::size_t phase) const {
+  std::vector<ValueIndex> out;
+  const auto& origin = phases_[phase].origin;
+  const program::Program& lines = phases_[phase].piece.program;
+  for (const ValueIndex line : origin.indices()) {
+    const ValueIndex v = lines.values[line].kind == Kind::kInput ? kernels::kNoValue : made_by(origin[line]);
+    if (v != kernels::kNoValue && (gathers_[phase].contains(v) || moved_.contains(v))) out.push_back(line);
+  }
+  return out;
 }
 
 std::uint8_t* PartsExecutor::ByRanks::memory_of_kept(ValueIndex line) {
@@ -188,8 +208,7 @@ Neighbours PartsExecutor::ByRanks::neighbours() const {
   return out;
 }
 
-Status PartsExecutor::ByRanks::gather_values(const Values& values) {
-  std::vector<exchange::Request> requests;
+void PartsExecutor::ByRanks::begin_gathers(const Values& values) {
   for (const ValueIndex v : values) {
     const auto size = static_cast<std::size_t>(bytes_of(at(v)));
     const auto each = static_cast<std::int64_t>(size) / classes.slices;
@@ -201,9 +220,12 @@ Status PartsExecutor::ByRanks::gather_values(const Values& values) {
     const auto mine = all.subspan(static_cast<std::size_t>(each * own().slices.begin),
                                   static_cast<std::size_t>(each * (own().slices.end - own().slices.begin)));
     lie_in(RankLie::In::kGather, v, mine, *element_count(at(v).shape) / classes.slices * own().slices.begin);
-    requests.push_back(ranks_.gather(mine, all, sizes));
+    begun_gathers_.push_back(ranks_.gather(mine, all, sizes));
   }
-  for (const exchange::Request request : requests) wait_for(ranks_, request);
+}
+
+Status PartsExecutor::ByRanks::end_gathers(const Values& values) {
+  for (const exchange::Request request : std::exchange(begun_gathers_, {})) wait_for(ranks_, request);
   for (const ValueIndex v : values) {
     const auto found = whole.find(v);
     if (found != whole.end() && given.contains(v)) std::ranges::copy(found->second.bytes(), given.at(v));
@@ -301,13 +323,14 @@ Status PartsExecutor::ByRanks::run_bodies() {
       DGX_CHECK(bodies_[n].machine->run(make_inputs));
       for (const Status& status : gathered) DGX_CHECK(status);
     }
-    DGX_CHECK(gather_values(gathers_[n]));
-    DGX_CHECK(move_values(n));
+    DGX_CHECK(end_gathers(gathers_[n]));
+    DGX_CHECK(end_moves(n));
   }
   end_carries(neighbours());
   wait_for([&] { return sparse_messages_.wait_for_sent(); });
   DGX_CHECK(share_carried());
-  DGX_CHECK(gather_values(tail_gathers_));
+  begin_gathers(tail_gathers_);
+  DGX_CHECK(end_gathers(tail_gathers_));
   return divided_.check_finite(tail->position);
 }
 

@@ -19,8 +19,10 @@ namespace dgx::exec {
 ///
 /// The part's local program is divided into phases, with the body's gathers between them. Within a phase a
 /// line of class C waits for its running state from the rank before, and hands it to the next when it is
-/// made, so that each rank trails the one before it by one such line. The last rank's are the values: it
-/// gives them to all. Then the tail's gathers follow, and every rank runs the tail.
+/// made, so that each rank trails the one before it by one such line. So that it need not wait for the ranks
+/// behind it, a gather begins before the phase's last lines of class C, and is waited for behind them. The
+/// last rank's are the values: it gives them to all. Then the tail's gathers follow, and every rank runs the
+/// tail.
 ///
 /// A line that later phases, the tail or other ranks read is written at its place at once: the own slices of
 /// a value that is gathered lie where they belong in the whole.
@@ -68,8 +70,10 @@ struct PartsExecutor::ByRanks final : PartsExecutor::Impl {
   void before_carry(kernels::ValueIndex v, std::span<std::uint8_t> first_word) override {
     lie_in(RankLie::In::kCarry, v, first_word, 0);
   }
-  /// Gathers values of class S, in their order.
-  Status gather_values(const Values& values);
+  [[nodiscard]] std::vector<kernels::ValueIndex> given_behind(std::size_t phase) const;
+  /// Begins to gather values of class S, in their order; end_gathers() waits for them.
+  void begin_gathers(const Values& values);
+  Status end_gathers(const Values& values);
   Status share_carried();
   /// Flips the lie's bit in bytes that begin at element `first` of its value, if this rank lies there now.
   void lie_in(RankLie::In in, kernels::ValueIndex v, std::span<std::uint8_t> bytes, std::int64_t first) const;
@@ -83,7 +87,8 @@ struct PartsExecutor::ByRanks final : PartsExecutor::Impl {
   void each_other(F f) const;
   void expect_moves();
   [[nodiscard]] std::int64_t bytes_of_moves() const;
-  Status move_values(std::size_t phase);
+  void send_moves(std::size_t phase);
+  Status end_moves(std::size_t phase);
   void give_by_homes(std::vector<exchange::Request>& requests);
   Status collect_entry(kernels::ValueIndex entry, Tensor* all);
 
@@ -100,6 +105,7 @@ struct PartsExecutor::ByRanks final : PartsExecutor::Impl {
   Values gathered_;                                   // values of the step, in the body
   std::vector<Values> gathers_;                       // by phase, behind it: those of them
   Values tail_gathers_;
+  std::vector<exchange::Request> begun_gathers_;
   std::vector<std::vector<program::HomeMove>> moves_;  // by phase, behind it
   Values moved_;                                       // the values of all these
   std::vector<exchange::RowMessages> messages_;        // by phase

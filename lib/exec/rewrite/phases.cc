@@ -79,9 +79,42 @@ class PhaseWriter {
   std::map<ValueIndex, ValueIndex> numbers_;  // by line of the local program
 };
 
+Phase phase_in_order(const program::Piece& local, const std::vector<ValueIndex>& lines) {
+  std::map<ValueIndex, ValueIndex> carries;  // by the line that they become
+  for (const ValueIndex line : local.origins.indices()) {
+    if (const auto next = local.program.values[line].next) carries[*next] = line;
+  }
+  Phase phase;
+  PhaseWriter writer(local, phase);
+  for (const ValueIndex line : lines) {
+    if (const auto carry = carries.find(line); carry != carries.end()) writer.append_carry(carry->second);
+    writer.append(line);
+  }
+  writer.finish();
+  return phase;
+}
+
+/// A phase's lines with some folds behind all others, and what was made of their operands for these alone.
+std::vector<ValueIndex> with_folds_last(const program::Piece& local, const std::vector<ValueIndex>& lines,
+                                        const std::vector<ValueIndex>& folds) {
+  std::vector<ValueIndex> first, last;
+  ByValue<bool> is_read(local.origins.size(), false);  // by one of the first
+  for (auto line = lines.rbegin(); line != lines.rend(); ++line) {
+    const ValueIndex v = local.origins[*line].value;
+    const bool is_last = v == kNoValue ? !is_read[*line] : std::ranges::binary_search(folds, v);
+    (is_last ? last : first).push_back(*line);
+    for (const kernels::Access& access : local.program.values[*line].accesses)
+      is_read[access.value] = is_read[access.value] || !is_last;
+  }
+  std::ranges::reverse(first);
+  first.insert(first.end(), last.rbegin(), last.rend());
+  return first;
+}
+
 }  // namespace
 
-std::vector<Phase> phases_of(const program::Piece& local, const ByValue<std::size_t>& waits) {
+std::vector<Phase> phases_of(const program::Piece& local, const ByValue<std::size_t>& waits,
+                             const std::vector<ValueIndex>& last) {
   const ByValue<std::size_t> phase = phase_of_lines(local, waits);
   const std::size_t count = waits.empty() ? 0 : *std::ranges::max_element(waits) + 1;
   std::vector<Phase> phases;
@@ -90,17 +123,13 @@ std::vector<Phase> phases_of(const program::Piece& local, const ByValue<std::siz
     for (const ValueIndex line : local.origins.indices()) {
       if (local.program.values[line].kind != Kind::kInput && phase[line] == n) lines.push_back(line);
     }
-    phases.push_back(phase_making(local, lines, [](ValueIndex) { return false; }));
+    phases.push_back(phase_in_order(local, with_folds_last(local, lines, last)));
   }
   return phases;
 }
 
 Phase phase_making(const program::Piece& local, const std::vector<ValueIndex>& lines,
                    const std::function<bool(ValueIndex line)>& is_free) {
-  std::map<ValueIndex, ValueIndex> carries;  // by the line that they become
-  for (const ValueIndex line : local.origins.indices()) {
-    if (const auto next = local.program.values[line].next) carries[*next] = line;
-  }
   ByValue<bool> made(local.origins.size(), false);
   for (const ValueIndex line : lines) made[line] = true;
   for (std::size_t n = made.size(); n-- > 0;) {
@@ -111,15 +140,11 @@ Phase phase_making(const program::Piece& local, const std::vector<ValueIndex>& l
         made[access.value] = true;
     }
   }
-  Phase phase;
-  PhaseWriter writer(local, phase);
+  std::vector<ValueIndex> all;
   for (const ValueIndex line : local.origins.indices()) {
-    if (!made[line]) continue;
-    if (const auto carry = carries.find(line); carry != carries.end()) writer.append_carry(carry->second);
-    writer.append(line);
+    if (made[line]) all.push_back(line);
   }
-  writer.finish();
-  return phase;
+  return phase_in_order(local, all);
 }
 
 }  // namespace dgx::exec

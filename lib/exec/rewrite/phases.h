@@ -14,9 +14,11 @@ struct Phase {
 };
 
 /// Divides a local program where ranks wait: phase n has the lines whose number in program::waits_of() is n,
-/// in their order. There are as many phases for all ranks, so one may have no line.
+/// in their order, but for folds in `last`, which stand behind the others of their phase, as in
+/// program::folds_behind_gathers(). There are as many phases for all ranks, so one may have no line.
 [[nodiscard]] std::vector<Phase> phases_of(const program::Piece& local,
-                                           const kernels::ByValue<std::size_t>& waits);
+                                           const kernels::ByValue<std::size_t>& waits,
+                                           const std::vector<kernels::ValueIndex>& last);
 
 /// The phase that makes these lines of a local program, and of what they need those for which `is_free`.
 [[nodiscard]] Phase phase_making(const program::Piece& local, const std::vector<kernels::ValueIndex>& lines,

@@ -63,7 +63,7 @@ TEST_CASE("the work of a step is that of all its lines, in the phases that ranks
           static_cast<std::size_t>(std::ranges::count(classes->of, program::SampleClass::kCarried)));
     const auto local = program::local_program(program, *classes, {0, 1});
     REQUIRE(local.ok());
-    CHECK(work->phases.size() == exec::phases_of(*local, program::waits_of(program, *classes)).size());
+    CHECK(work->phases.size() == exec::phases_of(*local, program::waits_of(program, *classes), {}).size());
   }
 }
 
@@ -214,6 +214,29 @@ TEST_CASE("a step with experts at home is played message by message") {
   // after 1.613009, and what rank 0 does, long before.
   CHECK(slow.seconds == Approx(1.617009 + 0.15 + 0.001016).epsilon(1e-9));
   CHECK(slow.ranks[0].sent == instant.ranks[0].sent);
+}
+
+TEST_CASE("folds behind the beginning of a gather are made while it is waited for") {
+  StepWork work;
+  work.slices = 10;
+  work.phases.resize(2);
+  work.phases[0].stretches = {{1000, 0}, {500, 0, Stretch::Carry{2000, std::nullopt}}};
+  work.phases[0].gathered = {1000};
+  work.phases[1].stretches = work.phases[0].stretches;
+  const std::vector<std::int64_t> bounds = {0, 5, 10}, rates = {1000, 1000};
+  // Rank 1 has its fold when rank 0 has its own, and rank 0 waits for that.
+  CHECK(forecast(work, bounds, rates, even(2, kInstant)).seconds == Approx(0.75 + 0.25 + 0.75 + 0.25));
+  work.phases[0].behind = 1;
+  // Rank 0 goes on, so rank 1 need not wait again.
+  const Forecast instant = forecast(work, bounds, rates, even(2, kInstant));
+  CHECK(instant.seconds == Approx(0.75 + 0.25 + 0.5 + 0.25));
+  CHECK(instant.ranks[0].waits == Approx(0.25));
+  CHECK(instant.ranks[1].waits == Approx(0.25));
+  CHECK(instant.ranks[0].gathered == 500 + 16);
+  // The gathers are there long before they are waited for. Running states are at rank 1 at 0.75 + 0.003 and,
+  // when it needs it, at 1.5 + 0.003.
+  const Forecast slow = forecast(work, bounds, rates, even(2, kSlow));
+  CHECK(slow.seconds == Approx(0.75 + 0.003 + 0.25 + 0.5 + 0.25 + 0.001016).epsilon(1e-9));
 }
 
 TEST_CASE("alone, a rank waits for nobody") {

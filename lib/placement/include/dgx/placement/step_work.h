@@ -49,7 +49,8 @@ struct StepWork {
   struct Phase {
     std::vector<Stretch> stretches;
     std::vector<std::int64_t> gathered = {};  ///< bytes of values, whole
-    std::vector<HomeRows> moved = {};         ///< behind the gathers; one for each home and way
+    std::vector<HomeRows> moved = {};         ///< begun with the gathers; one for each home and way
+    std::size_t behind = 0;                   ///< the last stretches: so many are made meanwhile
   };
   /// A value that an expert's home gives to all.
   struct Given {
