@@ -232,6 +232,7 @@ Result<merkle::StateDigests> PartsExecutor::digests(int threads) const {
   return impl_->tail->digests(threads);
 }
 Result<PendingState> PartsExecutor::snapshot(const LeaveOut& leave_out) {
+  impl_->make_room();
   return PendingState([kept = std::make_shared<State>(impl_->tail->state(leave_out))]() -> Result<State> {
     return std::move(*kept);
   });

@@ -122,6 +122,8 @@ struct PartsExecutor::Impl {
   Result<Rehearsal> rehearse();
   Status make_step();
   virtual void end_step() { tail->end_step(); }
+  /// Gives memory back that only a step needs, for a copy of the state.
+  virtual void make_room() {}
   [[nodiscard]] virtual bool is_pipeline() const { return false; }
   [[nodiscard]] virtual bool has_whole_state() const { return !is_pipeline(); }
   [[nodiscard]] virtual bool has_experts_at_home() const { return false; }

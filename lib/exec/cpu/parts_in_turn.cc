@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "cpu/memory_limit.h"
+#include "dgx/core/pages.h"
 
 namespace dgx::exec {
 
@@ -46,6 +47,11 @@ std::vector<Body*> PartsExecutor::InTurn::bodies_of_step() {
   if (!head.piece.program.values.empty()) out.push_back(&head);
   for (Body& body : bodies) out.push_back(&body);
   return out;
+}
+
+void PartsExecutor::InTurn::make_room() {
+  give_back_pages(arena->bytes());
+  for (auto& [line, tensor] : tail->given) give_back_pages(tensor.bytes());
 }
 
 double PartsExecutor::InTurn::runs_of(const Body& body) const {

@@ -14,6 +14,7 @@ struct PartsExecutor::InTurn final : PartsExecutor::Impl {
   Status run_bodies() override;
   [[nodiscard]] std::vector<Body*> bodies_of_step() override;
   [[nodiscard]] double runs_of(const Body& body) const override;
+  void make_room() override;
 
  private:
   Status add_body(const Part& part);

@@ -7,11 +7,12 @@
 #include <utility>
 
 #include "dgx/bundle/state.h"
+#include "dgx/core/pages.h"
 
 namespace dgx::jobs {
 
-Checkpointer::Checkpointer(bundle::RunWriter& run, ResumePoint& point)
-    : run_(run), point_(point), thread_([this] { serve(); }) {}
+Checkpointer::Checkpointer(bundle::RunWriter& run, ResumePoint& point, Pace pace)
+    : run_(run), point_(point), pace_(pace), thread_([this] { serve(); }) {}
 
 Checkpointer::~Checkpointer() {
   {
@@ -32,6 +33,7 @@ void Checkpointer::serve() {
     if (!work_) return;
     lock.unlock();
     Status status = write(*work_);
+    if (pace_ == Pace::kAlone) give_back_freed();
     lock.lock();
     work_.reset();
     if (!status.ok() && status_.ok()) status_ = std::move(status);
@@ -72,7 +74,7 @@ Status Checkpointer::begin(Kind kind, exec::StepExecutor& executor, std::vector<
   DGX_TRY(exec::PendingState state, executor.snapshot(is_constant));
   work_ = Work{kind, std::move(state), std::move(losses)};
   changed_.notify_all();
-  return {};
+  return pace_ == Pace::kAlone ? wait(lock) : Status();
 }
 
 Status Checkpointer::finish() {

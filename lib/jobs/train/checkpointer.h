@@ -20,8 +20,12 @@ namespace dgx::jobs {
 /// all that the next call would have of the segment.
 class Checkpointer {
  public:
+  enum class Pace {
+    kBeside,  ///< training goes on while a state is written
+    kAlone,   ///< commit() and save() return when it is: there is no memory for it beside a step's
+  };
   /// Both must outlive it.
-  Checkpointer(bundle::RunWriter& run, ResumePoint& point);
+  Checkpointer(bundle::RunWriter& run, ResumePoint& point, Pace pace);
   ~Checkpointer();
   Checkpointer(const Checkpointer&) = delete;
   Checkpointer& operator=(const Checkpointer&) = delete;
@@ -50,6 +54,7 @@ class Checkpointer {
 
   bundle::RunWriter& run_;
   ResumePoint& point_;
+  Pace pace_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::optional<Work> work_;

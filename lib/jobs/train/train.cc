@@ -9,6 +9,7 @@
 #include "dgx/bundle/constants.h"
 #include "dgx/bundle/run.h"
 #include "dgx/bundle/state.h"
+#include "dgx/core/pages.h"
 #include "dgx/jobs/drill.h"
 #include "dgx/jobs/task_files.h"
 #include "dgx/protocol/admission.h"
@@ -53,7 +54,8 @@ struct Training {
   LoggedValues logged;
   std::unique_ptr<Validation> validation;  // null without data for it
   ResumePoint resume_point{options.run};
-  Checkpointer checkpointer{run, resume_point};
+  Checkpointer checkpointer{run, resume_point,
+                            options.parts > 1 ? Checkpointer::Pace::kAlone : Checkpointer::Pace::kBeside};
   DrillEffect effect{files, run, executor};
   Clock::time_point saved = Clock::now();  ///< the last checkpoint or resume point, or the call's beginning
   std::vector<float> losses{};             // since the last checkpoint
@@ -301,6 +303,7 @@ Result<TrainResult> train_to_goal(Training& t) {
     if (t.run.index().diverged) return diverged_before(result, t.run.index());
     DGX_CHECK(t.solver.load(state));  // the executor has its own copy
   }
+  give_back_freed();
   std::int64_t segment = t.first_segment = t.run.index().segments();
   result.resumed_from = t.executor.position();
   DGX_CHECK(open_logs(t));

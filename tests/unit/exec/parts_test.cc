@@ -47,6 +47,23 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("a snapshot between steps has their state, and changes none that follows") {
+  for (const char* name : {"placement/gpt", "placement/convolutions", "placement/regression"}) {
+    CAPTURE(name);
+    const Stored stored(name);
+    const auto whole = ExactExecutor::create(stored.program, stored.inputs(), 1).value();
+    const auto expected = states_of(*whole, stored.state, 3);
+    const auto parts = in_parts(stored, 2, 3);
+    REQUIRE(parts->load(stored.state).ok());
+    std::vector<State> states;
+    for (int step = 0; step < 3; ++step) {
+      REQUIRE(parts->step().ok());
+      states.push_back(parts->snapshot({}).value()().value());
+    }
+    require_same(states, expected);
+  }
+}
+
 /// A step whose activations outweigh its weights by far.
 const std::string kWide =
     R"({"k":"input","next":9,"s":[],"src":"state loss","t":"f32","v":0})"
