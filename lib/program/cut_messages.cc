@@ -1,12 +1,13 @@
 #include "cut_messages.h"
 
-#include "dgx/program/stages.h"
-
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <span>
 #include <tuple>
+
+#include "dgx/program/stages.h"
+#include "input_lines.h"
 
 namespace dgx::program {
 
@@ -16,7 +17,6 @@ using kernels::Kind;
 using kernels::Operand;
 using kernels::Primitive;
 using kernels::ScalarOp;
-using kernels::Source;
 using kernels::Step;
 using kernels::Term;
 using kernels::ValueIndex;
@@ -27,8 +27,6 @@ namespace {
 constexpr std::array kCodeSteps = {ScalarOp::kEq,   ScalarOp::kDiv, ScalarOp::kMul,
                                    ScalarOp::kRint, ScalarOp::kMax, ScalarOp::kMin,
                                    ScalarOp::kAdd,  ScalarOp::kI64, ScalarOp::kSelect};
-
-bool is_input(const Primitive& line) { return line.kind == Kind::kInput; }
 
 /// True for a coordinate that is one symbol.
 bool is_symbol(const Coordinate& coordinate, Term::Symbol symbol, std::size_t index) {
@@ -107,7 +105,7 @@ class Finder {
     if (!is_own(place) || !is_own(own) || row.value != received || row.coordinates.empty() ||
         !is_symbol(row.coordinates[0], Term::Symbol::kAccess, 0) || !is_place(place.value))
       return false;
-    if (!is_input(entry) || entry.source.kind != Source::Kind::kState || entry.next != v) return false;
+    if (!is_entry(entry) || entry.next != v) return false;
     out.entry = own.value;
     out.update = v;
     for (const ValueIndex reader : program_.values.indices()) {
@@ -129,7 +127,7 @@ class Finder {
   [[nodiscard]] bool reads_inputs_but(ValueIndex v, std::optional<ValueIndex> entry) const {
     return std::ranges::all_of(at(v).accesses, [&](const Access& access) {
       const Primitive& read = at(access.value);
-      return access.value == entry || (is_input(read) && read.source.kind != Source::Kind::kState);
+      return access.value == entry || (is_input(read) && !is_entry(read));
     });
   }
   [[nodiscard]] bool is_read_by_tail(ValueIndex v) const {
@@ -172,8 +170,7 @@ std::optional<std::int64_t> zero_from(const Program& program, ValueIndex line) {
       first.kind != Operand::Kind::kInteger)
     return std::nullopt;
   const Primitive& read = program.values[value.accesses[static_cast<std::size_t>(step.index)].value];
-  if (!is_input(read) || read.source.kind != Source::Kind::kState || read.source.name != "step")
-    return std::nullopt;
+  if (!is_entry(read) || read.source.name != "step") return std::nullopt;
   const auto& [condition, number, zero] = value.steps[1].operands;
   const bool is_zero = zero.kind == Operand::Kind::kFloat && zero.real == 0 && !std::signbit(zero.real);
   if (value.steps[1].op != ScalarOp::kSelect || condition != Operand::step(0) || !is_zero)

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <utility>
 
+#include "input_lines.h"
+
 namespace dgx::program {
 
 using kernels::Access;
@@ -14,16 +16,12 @@ using kernels::ByValue;
 using kernels::Coordinate;
 using kernels::Kind;
 using kernels::Primitive;
-using kernels::Source;
 using kernels::Term;
 using kernels::ValueIndex;
 
 namespace {
 
 constexpr int kNone = Experts::kNone;
-
-bool is_input(const Primitive& line) { return line.kind == Kind::kInput; }
-bool is_entry(const Primitive& line) { return is_input(line) && line.source.kind == Source::Kind::kState; }
 
 /// True for a coordinate that is what access 1 reads.
 bool is_index(const Coordinate& coordinate) {
