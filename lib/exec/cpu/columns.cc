@@ -62,7 +62,7 @@ void PartsExecutor::ByStages::share_sums() {
     if (number > 0) wait_for(ranks_, expected[n]);
     for (unsigned width = number == 0 ? 1 : 2 * std::bit_floor(number); number + width < count; width *= 2)
       sent_.push_back(ranks_.send(rank_at(number + width), to_number(v), home(v)));
-    send(v, {0, bytes_of(at(v))});
+    send_moved(v, {0, bytes_of(at(v))});
   }
 }
 

@@ -115,11 +115,11 @@ Status PartsExecutor::ByStages::run_cell(const program::Cell& cell, const std::v
   DGX_CHECK(run(piece, &part, rows));
   for (const ValueIndex v : piece.sent) {
     if (is_sharded(v)) {
-      send(v, range_of(v, part.slices));
+      send_moved(v, range_of(v, part.slices));
     } else if (classes.of[v] == SampleClass::kCarried) {
-      if (cell.part + 1 == std::ssize(parts)) send(v, range_of(v, part.slices));
+      if (cell.part + 1 == std::ssize(parts)) send_moved(v, range_of(v, part.slices));
     } else if (cell.part == 0) {
-      send(v, range_of(v, part.slices));
+      send_moved(v, range_of(v, part.slices));
       end_sends();  // it is made again
     }
   }
@@ -131,31 +131,39 @@ void PartsExecutor::ByStages::begin_receives() {
   expected_.clear();
   for (const program::Move& move : stages_.moves) {
     if (move.to != stage()) continue;
-    if (is_zero(move.value)) {
-      std::ranges::fill(home(move.value), std::uint8_t{0});
+    const ValueIndex v = move.value;
+    const int from = rank_of(pipeline(), move.from);
+    if (is_zero(v)) {
+      std::ranges::fill(home(v), std::uint8_t{0});
       continue;
     }
-    if (!is_sharded(move.value)) {
-      begin_receive(move, kOnce);
+    if (!is_sharded(v)) {
+      expected_[{v, kOnce}] = begin_receive(from, v, {0, bytes_of(at(v))});
       continue;
     }
-    for (std::int64_t q = 0; q < std::ssize(parts); ++q) begin_receive(move, q);
+    for (std::int64_t q = 0; q < std::ssize(parts); ++q)
+      expected_[{v, q}] = begin_receive(from, v, range_of(v, parts[static_cast<std::size_t>(q)].slices));
   }
 }
 
-std::span<std::uint8_t> PartsExecutor::ByStages::memory_of_message(ValueIndex v, std::int64_t part) {
-  if (part == kOnce) return home(v);
-  return part_of(home(v), range_of(v, parts[static_cast<std::size_t>(part)].slices));
+PartsExecutor::ByStages::Arriving PartsExecutor::ByStages::begin_receive(int from, ValueIndex v,
+                                                                         Range bytes) {
+  Arriving out{v, part_of(home(v), bytes), {}, {}};
+  std::span<std::uint8_t> message = out.memory;
+  if (const auto bits = code_bits_.find(v); bits != code_bits_.end()) {
+    out.packed.resize(exchange::packed_size(message.size(), bits->second));
+    message = bytes_of(out.packed);
+  }
+  out.request = ranks_.receive(from, to_number(v), message);
+  return out;
 }
 
-void PartsExecutor::ByStages::begin_receive(const program::Move& move, std::int64_t part) {
-  Arriving& arriving = expected_[{move.value, part}];
-  std::span<std::uint8_t> memory = memory_of_message(move.value, part);
-  if (const auto bits = code_bits_.find(move.value); bits != code_bits_.end()) {
-    arriving.packed.resize(exchange::packed_size(memory.size(), bits->second));
-    memory = bytes_of(arriving.packed);
-  }
-  arriving.request = ranks_.receive(rank_of(pipeline(), move.from), to_number(move.value), memory);
+void PartsExecutor::ByStages::end_receive(const Arriving& arriving) {
+  wait_for([&]() -> Status {
+    DGX_CHECK(ranks_.wait(arriving.request));
+    if (arriving.packed.empty()) return {};
+    return exchange::unpack_bits(arriving.packed, code_bits_.at(arriving.value), arriving.memory);
+  });
 }
 
 /// Waits for all parts of a value, or the one message that has it.
@@ -167,12 +175,7 @@ void PartsExecutor::ByStages::await_all(ValueIndex v) {
 void PartsExecutor::ByStages::await(ValueIndex v, std::int64_t part) {
   const auto found = expected_.find({v, part});
   if (found == expected_.end()) return;  // it is there
-  const Arriving& arriving = found->second;
-  wait_for([&]() -> Status {
-    DGX_CHECK(ranks_.wait(arriving.request));
-    if (arriving.packed.empty()) return {};
-    return exchange::unpack_bits(arriving.packed, code_bits_.at(v), memory_of_message(v, part));
-  });
+  end_receive(found->second);
   expected_.erase(found);
 }
 
@@ -181,8 +184,16 @@ bool PartsExecutor::ByStages::is_zero(ValueIndex v) const {
   return from && tail->position >= *from;
 }
 
-void PartsExecutor::ByStages::send(ValueIndex v, Range bytes) {
-  if (is_zero(v)) return;
+/// Sends these bytes of a value to the stages to which it moves.
+void PartsExecutor::ByStages::send_moved(ValueIndex v, Range bytes) {
+  std::vector<int> to;
+  for (const program::Move& move : stages_.moves)
+    if (move.value == v && move.from == stage()) to.push_back(rank_of(pipeline(), move.to));
+  send(v, bytes, to);
+}
+
+void PartsExecutor::ByStages::send(ValueIndex v, Range bytes, const std::vector<int>& to) {
+  if (to.empty() || is_zero(v)) return;
   const std::span<std::uint8_t> memory = part_of(home(v), bytes);
   std::span<std::uint8_t> message = memory;
   if (const auto bits = code_bits_.find(v); bits != code_bits_.end()) {
@@ -193,9 +204,8 @@ void PartsExecutor::ByStages::send(ValueIndex v, Range bytes) {
     }
     message = bytes_of(packed_.emplace_back(*std::move(packed)));
   }
-  for (const program::Move& move : stages_.moves) {
-    if (move.value != v || move.from != stage()) continue;
-    sent_.push_back(ranks_.send(rank_of(pipeline(), move.to), to_number(v), message));
+  for (const int rank : to) {
+    sent_.push_back(ranks_.send(rank, to_number(v), message));
     saved_bytes_ += static_cast<std::int64_t>(memory.size() - message.size());
   }
 }
@@ -222,7 +232,7 @@ Status PartsExecutor::ByStages::run_bodies() {
     for (const ValueIndex v : piece.received) await_all(v);
     DGX_CHECK(failed);
     DGX_CHECK(run(piece, nullptr, rows));
-    for (const ValueIndex v : piece.sent) send(v, {0, bytes_of(at(v))});
+    for (const ValueIndex v : piece.sent) send_moved(v, {0, bytes_of(at(v))});
   }
   while (!expected_.empty()) {
     const auto [v, part] = expected_.begin()->first;

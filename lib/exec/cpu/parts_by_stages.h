@@ -67,8 +67,10 @@ struct PartsExecutor::ByStages final : PartsExecutor::Impl {
 
   /// A message that is on its way to this rank.
   struct Arriving {
+    kernels::ValueIndex value{};
+    std::span<std::uint8_t> memory;  // in the value's home
+    std::vector<std::byte> packed;   // of a code; else it goes straight to its memory
     exchange::Request request;
-    std::vector<std::byte> packed;  // empty: it goes straight to its home
   };
 
   [[nodiscard]] int stage() const { return ranks_.rank() % stages(); }
@@ -124,12 +126,12 @@ struct PartsExecutor::ByStages final : PartsExecutor::Impl {
   void give_shares();
   void share_sums();
   void begin_receives();
-  void begin_receive(const program::Move& move, std::int64_t part);
+  [[nodiscard]] Arriving begin_receive(int from, kernels::ValueIndex v, Range bytes);
+  void end_receive(const Arriving& arriving);
   void await(kernels::ValueIndex v, std::int64_t part);
-  void send(kernels::ValueIndex v, Range bytes);
+  void send_moved(kernels::ValueIndex v, Range bytes);
+  void send(kernels::ValueIndex v, Range bytes, const std::vector<int>& to);
   void end_sends();
-  /// The bytes in a value's home of a message of one part, or of all.
-  [[nodiscard]] std::span<std::uint8_t> memory_of_message(kernels::ValueIndex v, std::int64_t part);
   void give_entry(const Entry& entry, std::vector<exchange::Request>& requests);
 
   exchange::Exchange& ranks_;
