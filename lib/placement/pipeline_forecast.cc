@@ -80,7 +80,7 @@ class Sum {
 
   void add_column(const program::Stage& stage, int s, PipelineWork::Stage& work) {
     for (const ValueIndex v : stage.shared) {
-      work.shared.push_back(bytes_of(v));
+      work.shared.push_back(program::crossing_bytes(program_, classes_, v));
       for (std::size_t n = 0; n < stages_.moves.size(); ++n) {
         if (stages_.moves[n].value == v && stages_.moves[n].to == s) work.shared_received.push_back(n);
       }

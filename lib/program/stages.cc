@@ -8,7 +8,6 @@
 #include <set>
 
 #include "cut_messages.h"
-#include "dgx/program/pieces.h"
 #include "free_lines.h"
 #include "input_lines.h"
 
@@ -186,6 +185,21 @@ class Assignment {
   std::vector<std::set<ValueIndex>> read_;  // by stage: what its lines read
 };
 
+/// The message's line, at the stages with a line that reads it, or what reads the entry that keeps it.
+Received received(const Program& program, const ByValue<int>& of, const CutMessage& message) {
+  std::set<int> makers, holders;
+  for (const ValueIndex v : program.values.indices()) {
+    if (is_input(program.values[v]) || of[v] < 0) continue;
+    for (const Access& access : program.values[v].accesses) {
+      const bool reads = access.value == message.received;
+      if (reads) makers.insert(of[v]);
+      if (reads || std::ranges::find(message.old, access.value) != message.old.end()) holders.insert(of[v]);
+    }
+  }
+  if (!message.entry) holders.clear();
+  return {message.received, {makers.begin(), makers.end()}, message.entry, {holders.begin(), holders.end()}};
+}
+
 /// Divides the lines of stages into pieces, and finds what is moved.
 class Division {
  public:
@@ -200,7 +214,7 @@ class Division {
         is_awaited_(out.stages.size(), false) {}
 
   void run() {
-    for (const CutMessage& message : messages_) out_.received.push_back(received(message));
+    for (const CutMessage& message : messages_) out_.received.push_back(received(program_, out_.of, message));
     find_moves();
     find_depths();
     out_.piece.assign(program_.values.size(), 0);
@@ -214,23 +228,11 @@ class Division {
   [[nodiscard]] std::vector<ValueIndex> reads(ValueIndex v) const {
     return bound_reads_of(program_, classes_, {messages_, cut_.has_head()}, v);
   }
-  /// A message's line, at the stages with a line that reads it, or the entry that keeps it.
-  [[nodiscard]] Received received(const CutMessage& message) const {
-    std::set<int> stages;
-    for (const ValueIndex v : program_.values.indices()) {
-      const bool reads = std::ranges::any_of(program_.values[v].accesses, [&](const Access& access) {
-        return access.value == message.received ||
-               std::ranges::find(message.old, access.value) != message.old.end();
-      });
-      if (reads && is_made(v)) stages.insert(out_.of[v]);
-    }
-    return {message.received, message.entry, {stages.begin(), stages.end()}};
-  }
-  /// Calls `visit(line, stage, made)` for what a received line is made of, at each of its stages.
+  /// Calls `visit(line, stage, made)` for what a received line is made of, at each of these stages.
   template <class Visit>
-  void each_received(Visit visit) const {
+  void each_received(std::vector<int> Received::*stages, Visit visit) const {
     for (const Received& each : out_.received) {
-      for (const int stage : each.stages) {
+      for (const int stage : each.*stages) {
         for (const ValueIndex made : reads(each.line))
           if (out_.of[made] >= 0) visit(each.line, stage, made);
       }
@@ -254,7 +256,9 @@ class Division {
       move(*line.next, out_.of[v]);
       if (line.source.name == "loss") move(*line.next, 0);
     }
-    each_received([&](ValueIndex, int stage, ValueIndex made) { move(made, stage); });
+    const auto move_made = [&](ValueIndex, int stage, ValueIndex made) { move(made, stage); };
+    each_received(&Received::makers, move_made);
+    each_received(&Received::holders, move_made);
     for (const ValueIndex v : cut_.wanted) move(v, 0);
     out_.moves.assign(moves_.begin(), moves_.end());
   }
@@ -272,7 +276,7 @@ class Division {
           is_awaited_[static_cast<std::size_t>(out_.of[read])] = true;
       }
     }
-    each_received([&](ValueIndex line, int stage, ValueIndex made) {
+    each_received(&Received::makers, [&](ValueIndex line, int stage, ValueIndex made) {
       if (!is_made(made)) return;
       int& depth = depth_received_[{line, stage}];
       depth = std::max(depth, depth_[made] + (out_.of[made] == stage ? 0 : 1));
@@ -340,7 +344,7 @@ class Division {
           waits.insert({out_.of[v], out_.piece[v], out_.of[read], out_.piece[read]});
       }
     }
-    each_received([&](ValueIndex line, int stage, ValueIndex made) {
+    each_received(&Received::makers, [&](ValueIndex line, int stage, ValueIndex made) {
       if (is_made(made) && out_.of[made] != stage)
         waits.insert({stage, piece_received_.at({line, stage}), out_.of[made], out_.piece[made]});
     });
@@ -363,10 +367,7 @@ class Division {
       share(*line.next, out_.of[v]);
       if (line.source.name == "loss") share(*line.next, 0);
     }
-    for (const Received& each : out_.received) {
-      for (const int stage : each.entry ? each.stages : std::vector<int>())
-        shared[static_cast<std::size_t>(stage)].insert(each.line);
-    }
+    each_received(&Received::holders, [&](ValueIndex, int stage, ValueIndex made) { share(made, stage); });
     for (const ValueIndex v : cut_.wanted) share(v, 0);
     for (std::size_t s = 0; s < shared.size(); ++s)
       out_.stages[s].shared.assign(shared[s].begin(), shared[s].end());
@@ -388,12 +389,12 @@ class Division {
 
 bool Stages::receives(ValueIndex line, int stage) const {
   const auto found = std::ranges::find(received, line, &Received::line);
-  return found != received.end() && std::ranges::find(found->stages, stage) != found->stages.end();
+  return found != received.end() && std::ranges::find(found->makers, stage) != found->makers.end();
 }
 
 std::vector<int> Stages::holders(ValueIndex entry) const {
   const auto found = std::ranges::find(received, std::optional(entry), &Received::entry);
-  return found == received.end() ? std::vector<int>{of[entry]} : found->stages;
+  return found == received.end() ? std::vector<int>{of[entry]} : found->holders;
 }
 
 std::vector<ValueIndex> reads_of(const Program& program, const Classes& classes, ValueIndex line,
@@ -415,6 +416,24 @@ ByValue<std::vector<ValueIndex>> crossing_reads(const Program& program, const Cl
   for (const ValueIndex v : program.values.indices())
     out.push_back(bound_reads_of(program, classes, {messages, true}, v));
   return out;
+}
+
+Result<Piece> tail_of_stages(const Program& program, const Classes& classes, const Stages& stages) {
+  ByValue<bool> again(program.values.size(), false);
+  for (const Received& each : stages.received)
+    if (each.entry) again[each.line] = true;
+  for (std::size_t n = again.size(); n-- > 0;) {
+    const auto v = static_cast<ValueIndex>(n);
+    if (!again[v]) continue;
+    for (const Access& access : program.values[v].accesses) {
+      const ValueIndex read = access.value;
+      if (!is_input(program.values[read]) && stages.of[read] == Stages::kFree) again[read] = true;
+    }
+  }
+  Classes of_tail = classes;
+  for (const ValueIndex v : program.values.indices())
+    if (again[v]) of_tail.body[v] = false;
+  return tail_program(program, of_tail);
 }
 
 Result<Stages> stages_of(const Program& program, const Classes& classes, const PipelineCut& cut) {

@@ -1,6 +1,7 @@
 """Pipelines of several stages and copies by mpirun: stages.py --bin FOLDER --plugins FOLDER [--sanitized]
 
 side by side  several pipelines, each for some workers or samples: the same state, saved, resumed and proved, and what is sent is what was planned
+codes         what crosses a cut of the model goes coded between stages, and between pipelines
 refusals      plans that cannot be, and ranks that have different ones, are refused by name, and no run is left
 diverged      a training that is not finite at some stages or ranks alone ends in the state before, and is verified
 rehearsals    a plan's steps are slept, in about the time that is foretold (not with --sanitized)
@@ -62,6 +63,23 @@ def side_by_side(bench):
     bench.run("dgx-prove", "four-gpt.json", "four-gpt.beside2x2.all", "--key", "solver.pem", "-o", "beside.proof.json")
     verdict = bench.run("dgx-verify", "four-gpt.json", "beside.proof.json", "--from", "four-gpt.beside2x2.all", "--data", "text.h5", "--all", "--key", "verifier.pem", "-o", "beside.verdict.json")
     bench.check(verdict["verdict"] == "accepted", f"a run of pipelines: {verdict}")
+
+
+def codes(bench):
+    """Stages that begin at a cut of the model send codes of 4 bits, which save half of their bytes: from the first to the second, and in both to the other pipeline."""
+    lines = [json.loads(line) for line in pathlib.Path(bench.path("two-cut.program.jsonl")).read_text().splitlines()]
+    numbers = next(line["s"][1] for line in lines if line.get("src", "").startswith("state optimizer/message/"))
+    received = next(n for n, line in enumerate(lines) if line.get("g") == "cut 1" and any(step.startswith("fma") for step in line.get("do", [])))
+    plan = json.loads(pathlib.Path(bench.path("two-cut.2x2.json")).read_text())
+    plan["pipeline"]["cuts"] = [next(n for n, line in enumerate(lines) if n > received and line.get("g") != "cut 1")]
+    pathlib.Path(bench.path("two-cut.codes.json")).write_text(json.dumps(plan))
+    words = ["two-cut.json", "--data", "text.h5"]
+    whole = bench.run("dgx-train", *words, "-o", "two-cut.codes.whole")
+    found, _ = ranks.train(bench, 4, *words, "-o", "two-cut.codes", "--placement", "two-cut.codes.json")
+    bench.check(found and found["state"] == whole["state"], f"stages that begin at a cut: {found}, expected {whole}")
+    half = found["steps"] * SIDE_BY_SIDE["two-cut"][-1] // 2 * numbers // 2
+    saved = [row["saved"] for row in found["ranks"]]
+    bench.check(saved == [2 * half, half, 2 * half, half], f"ranks save {saved} bytes of codes, {half} each time one is sent are expected")
 
 
 def refusals(bench):
@@ -174,6 +192,7 @@ def main():
         placement.pack(bench)
         ranks.write_machines(bench, "machines.json", 300)
         side_by_side(bench)
+        codes(bench)
         refusals(bench)
         divergences(bench)
         if not options.sanitized:

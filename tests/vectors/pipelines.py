@@ -5,7 +5,7 @@ import json
 import math
 import sys
 
-from placement import HERE, SIZES, Step, head
+from placement import HERE, SIZES, Step, head, tail
 
 
 def size_of(line):
@@ -72,7 +72,8 @@ class Pipeline:
         self.of = [self.FREE if free else self.NONE for free in self.free_lines()]
         self.at = [set() for _ in range(len(cuts) + 1)]  # what lines of a stage read
         self.assign()
-        self.received = {v: self.receivers(v) for v in self.messages}
+        self.received = {v: self.readers({v}) for v in self.messages}
+        self.updated = {v: self.readers({v, *old}) for v, (entry, _, old) in self.messages.items() if entry is not None}
         self.loss = next((line["next"] for line in lines if line.get("src") == "state loss"))
         self.moves = sorted(self.find_moves())
 
@@ -91,14 +92,13 @@ class Pipeline:
                 found |= set(self.reads_of(read)) - set(self.messages[read][2])
         return sorted(found)
 
-    def receivers(self, v):
-        """The stages that make a received line: those with a line that reads it, or the entry that keeps it."""
-        values = {v, *self.messages[v][2]}
+    def readers(self, values):
+        """The stages with a line that reads one of these: a received line, or with what reads its entry for a stage that has this."""
         return sorted({self.of[reader] for reader in range(len(self.of)) if self.is_made(reader) and values & {a.value for a in self.step.accesses[reader]}})
 
-    def made_of(self):
+    def made_of(self, at):
         """Lines that are received, a stage that makes each, and what it is made of."""
-        return [(v, stage, made) for v, stages in self.received.items() for stage in stages for made in self.bound(v) if self.of[made] >= 0]
+        return [(v, stage, made) for v, stages in at.items() for stage in stages for made in self.bound(v) if self.of[made] >= 0]
 
     def free_lines(self):
         step, lines = self.step, self.step.lines
@@ -116,9 +116,13 @@ class Pipeline:
         return free
 
     @staticmethod
+    def free(step):
+        return Pipeline.free_lines(type("", (), dict(step=step, entry=[step.is_input(v) and line["src"].startswith("state ") for v, line in enumerate(step.lines)])))
+
+    @staticmethod
     def forward(step):
         loss = next(line["next"] for line in step.lines if line.get("src") == "state loss")
-        free = Pipeline.free_lines(type("", (), dict(step=step, entry=[step.is_input(v) and line["src"].startswith("state ") for v, line in enumerate(step.lines)])))
+        free = Pipeline.free(step)
         return [v for v in sorted(step.needed_by({loss}, True) & step.body) if not step.is_input(v) and not free[v]]
 
     def give(self, v, stage):
@@ -154,19 +158,19 @@ class Pipeline:
         return self.pipelines > 1 and self.step.of[v] == "C"
 
     def shared(self, stage):
-        """Values of class S that the stage's tail reads, or entries become."""
+        """Values of class S that the stage's tail and updates read, or entries become."""
         step = self.step
         read = {r for v in range(len(self.of)) if v not in step.body and not step.is_input(v) and self.of[v] == stage for r in self.reads[v]}
         read |= {line["next"] for v, line in enumerate(step.lines) if "next" in line and (self.of[v] == stage or stage == 0 and line["src"] == "state loss")}
-        kept = {v for v, stages in self.received.items() if self.messages[v][0] is not None and stage in stages}
-        return sorted({v for v in read if self.is_made(v) and step.of[v] == "S"} | kept)
+        read |= {made for _, s, made in self.made_of(self.updated) if s == stage}
+        return sorted(v for v in read if self.is_made(v) and step.of[v] == "S")
 
     def is_made(self, v):
         return not self.step.is_input(v) and self.of[v] >= 0
 
     def find_moves(self):
         pairs = [(read, self.of[v]) for v in range(len(self.of)) if self.is_made(v) for read in self.reads[v]]
-        pairs += [(made, stage) for _, stage, made in self.made_of()]
+        pairs += [(made, stage) for _, stage, made in self.made_of(self.received) + self.made_of(self.updated)]
         pairs += [(line["next"], self.of[v]) for v, line in enumerate(self.step.lines) if "next" in line] + [(self.loss, 0)]
         return {(value, self.of[value], to) for value, to in pairs if self.of[value] >= 0 and self.of[value] != to}
 
@@ -178,7 +182,7 @@ class Pipeline:
                 known = [(0 if read in step.body and v not in step.body else depth[read]) + (self.of[read] != self.of[v]) for read in self.reads[v] if self.is_made(read)]
                 depth[v] = max(known, default=0)
         late = {}
-        for v, stage, made in self.made_of():
+        for v, stage, made in self.made_of(self.received):
             if self.is_made(made):
                 late[v, stage] = max(late.get((v, stage), 0), depth[made] + (self.of[made] != stage))
         awaited = {value for value, _, _ in self.moves}
@@ -193,7 +197,7 @@ class Pipeline:
             mine = sorted([v for v in depth if self.of[v] == stage and not self.is_sum(v)] + [v for v, s in late if s == stage])
             body = group([v for v in mine if v in step.body])
             first = any(self.is_made(read) and self.of[read] == stage and depth[read] == 0 for v in depth if v in step.body and not self.is_sum(v) and self.of[v] != stage for read in self.reads[v])
-            first = first or any(self.is_made(made) and self.of[made] == stage != s and depth[made] == 0 for _, s, made in self.made_of())
+            first = first or any(self.is_made(made) and self.of[made] == stage != s and depth[made] == 0 for _, s, made in self.made_of(self.received))
             if len(body) > 1 and at[body[0][0]] == 0 and not first:
                 body[:2] = [sorted(body[0] + body[1])]
             rest = [v for v in mine if v not in step.body]
@@ -229,6 +233,15 @@ class Pipeline:
         return out
 
 
+def again(step):
+    """Lines of the body that the tail makes, too: received ones for updates, and what is free of their needs."""
+    free, found = Pipeline.free(step), {v for v, (entry, *_) in cut_messages(step).items() if entry is not None}
+    for v in reversed(range(len(step.lines))):
+        if v in found:
+            found |= {a.value for a in step.accesses[v] if a.value in step.body and not step.is_input(a.value) and free[a.value]}
+    return found
+
+
 def pipelines(step):
     """Stages at even places, and at uneven ones, in one part and in several, of one pipeline and of two."""
     forward = Pipeline.forward(step)
@@ -243,7 +256,7 @@ def pipelines(step):
 
 def described(path):
     step = Step([json.loads(line) for line in path.read_text().splitlines()])
-    return dict(program=str(path.relative_to(HERE)), forward=Pipeline.forward(step), pipelines=list(pipelines(step)))
+    return dict(program=str(path.relative_to(HERE)), forward=Pipeline.forward(step), tail=tail(step, again(step)).root(), pipelines=list(pipelines(step)))
 
 
 def main():

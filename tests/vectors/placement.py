@@ -295,16 +295,18 @@ def begun(line, carry):
     return line
 
 
-def tail(step):
+def tail(step, again=frozenset()):
+    """Lines of the body that are `again` are made in the tail, too."""
+    body = step.body - again
     piece = Piece()
-    rest = [v for v in range(len(step.lines)) if v not in step.body and not step.is_input(v)]
+    rest = [v for v in range(len(step.lines)) if v not in body and not step.is_input(v)]
     divided = lambda v: step.of[v] == "S" and step.lines[v].get("src", "").startswith("state ")
     reads = {x.value for v in rest for x in step.accesses[v]} | {line["next"] for v, line in enumerate(step.lines) if "next" in line and not divided(v)}
     for v, line in enumerate(step.lines):
         if step.is_input(v):
             if v in reads or line["src"].startswith("state ") and not divided(v):
                 piece.made[v] = piece.add(line)
-        elif v not in step.body:
+        elif v not in body:
             texts = []
             for access in map(Access, line.get("x", [])):
                 access.value = piece.any(access.value)

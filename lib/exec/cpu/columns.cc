@@ -20,12 +20,14 @@ void PartsExecutor::ByStages::begin_column() {
   shares_.clear();
   if (pipelines() == 1) return;
   for (const ValueIndex v : own().shared) {
+    if (is_zero(v)) {
+      std::ranges::fill(home(v), std::uint8_t{0});
+      continue;
+    }
     for (int d = 0; d < pipelines(); ++d) {
       if (d == pipeline()) continue;
-      const Range range = range_of(v, slices_[static_cast<std::size_t>(d)]);
-      shares_.push_back(ranks_.receive(
-          rank_of(d, stage()), to_number(v),
-          home(v).subspan(static_cast<std::size_t>(range.begin), static_cast<std::size_t>(range.size()))));
+      const program::SliceRange& slices = slices_[static_cast<std::size_t>(d)];
+      shares_.push_back(begin_receive(rank_of(d, stage()), v, range_of(v, slices)));
     }
   }
   expect_carries(neighbours(), own_slices_);
@@ -33,14 +35,12 @@ void PartsExecutor::ByStages::begin_column() {
 
 /// Gives the other pipelines this one's slices of what the tail reads.
 void PartsExecutor::ByStages::give_shares() {
+  std::vector<int> others;
+  for (int d = 0; d < pipelines(); ++d)
+    if (d != pipeline()) others.push_back(rank_of(d, stage()));
   for (const ValueIndex v : own().shared) {
     await_all(v);
-    const Range range = range_of(v, own_slices_.slices);
-    const auto mine =
-        home(v).subspan(static_cast<std::size_t>(range.begin), static_cast<std::size_t>(range.size()));
-    for (int d = 0; d < pipelines(); ++d) {
-      if (d != pipeline()) sent_.push_back(ranks_.send(rank_of(d, stage()), to_number(v), mine));
-    }
+    send(v, range_of(v, own_slices_.slices), others);
   }
 }
 
@@ -77,7 +77,8 @@ Status PartsExecutor::ByStages::join_column(const std::vector<std::int64_t>& row
     DGX_CHECK(failed);
     share_sums();
   }
-  for (const exchange::Request request : std::exchange(shares_, {})) wait_for(ranks_, request);
+  for (const Arriving& share : shares_) end_receive(share);
+  shares_.clear();
   return failed;
 }
 

@@ -87,6 +87,10 @@ struct PartsExecutor::ByStages final : PartsExecutor::Impl {
     return v == kernels::kNoValue ||
            (stages_.of[v] == program::Stages::kFree && !stages_.receives(v, stage()));
   }
+  /// The same of a line of the tail, which makes received lines where it needs them.
+  [[nodiscard]] bool is_free_of_tail(kernels::ValueIndex v) const {
+    return stages_.of[v] == program::Stages::kFree;
+  }
   /// True for a line that this stage makes, or an entry that it has.
   [[nodiscard]] bool is_here(kernels::ValueIndex v) const {
     if (is_entry(v)) return std::ranges::count(stages_.holders(v), stage()) > 0;
@@ -96,6 +100,8 @@ struct PartsExecutor::ByStages final : PartsExecutor::Impl {
   [[nodiscard]] bool is_sharded(kernels::ValueIndex v) const;
   /// True for a value that is +0 in this step, so that it is not sent.
   [[nodiscard]] bool is_zero(kernels::ValueIndex v) const;
+  /// True for a value of which this rank's column has all slices in the end.
+  [[nodiscard]] bool is_shared(kernels::ValueIndex v) const;
   /// True if the whole value is here in the end, and not its pipeline's slices alone.
   [[nodiscard]] bool lies_whole(kernels::ValueIndex v) const;
   [[nodiscard]] std::int64_t bytes_of_home(kernels::ValueIndex v) const;
@@ -144,13 +150,13 @@ struct PartsExecutor::ByStages final : PartsExecutor::Impl {
   std::vector<program::SliceRange> slices_;  // of each pipeline
   Part own_slices_;                          // of this rank's pipeline, as one part
   StagePiece sums_;                          // lines of class C of all these; without lines for one pipeline
-  std::vector<exchange::Request> shares_;    // of other pipelines, that are expected
+  std::vector<Arriving> shares_;             // of other pipelines, that are expected
   std::size_t slots_ = 1;                    // parts in flight
   std::map<kernels::ValueIndex, std::vector<Tensor>> kept_;  // what later pieces read
   std::map<kernels::ValueIndex, std::int64_t> kept_bytes_;   // of the largest part
   Values homes_;                                             // values that lie whole
   std::map<kernels::ValueIndex, Tensor> apart_;              // those that have memory of their own
-  std::map<kernels::ValueIndex, int> code_bits_;             // of moved codes, which go packed
+  std::map<kernels::ValueIndex, int> code_bits_;             // of codes that go packed
   std::map<std::pair<kernels::ValueIndex, std::int64_t>, Arriving> expected_;  // by value and part
   std::vector<exchange::Request> sent_;
   std::vector<std::vector<std::byte>> packed_;  // what these send, until they have ended

@@ -62,8 +62,12 @@ bool PartsExecutor::ByStages::is_sharded(ValueIndex v) const {
   return classes.of[v] == SampleClass::kSharded && at(v).kind != Kind::kInput;
 }
 
+bool PartsExecutor::ByStages::is_shared(ValueIndex v) const {
+  return std::ranges::binary_search(own().shared, v);
+}
+
 bool PartsExecutor::ByStages::lies_whole(ValueIndex v) const {
-  return !is_sharded(v) || pipelines() == 1 || std::ranges::binary_search(own().shared, v);
+  return !is_sharded(v) || pipelines() == 1 || is_shared(v);
 }
 
 std::int64_t PartsExecutor::ByStages::bytes_of_home(ValueIndex v) const {
@@ -115,7 +119,7 @@ program::Piece PartsExecutor::ByStages::last_piece(const program::Piece& of_tail
   const auto need = [&](ValueIndex line) {
     needed[line] = true;
     const ValueIndex v = of_tail.origins[line].value;
-    if (of_tail.program.values[line].kind != Kind::kInput && is_free(v)) made[line] = true;
+    if (of_tail.program.values[line].kind != Kind::kInput && is_free_of_tail(v)) made[line] = true;
   };
   for (const ValueIndex line : of_tail.origins.indices()) {
     if (is_own_entry(line) && of_tail.program.values[line].next) need(*of_tail.program.values[line].next);
@@ -147,13 +151,15 @@ program::Piece PartsExecutor::ByStages::last_piece(const program::Piece& of_tail
 Result<Plan> PartsExecutor::ByStages::plan_tail() {
   DGX_CHECK(take_parts());
   DGX_TRY(stages_, program::stages_of(*program, classes, cut()));
-  DGX_TRY(whole_tail_, program::tail_program(*program, classes));
+  DGX_TRY(whole_tail_, program::tail_of_stages(*program, classes, stages_));
   tail_piece = last_piece(whole_tail_);
   for (Primitive& line : whole_tail_.program.values) line.next.reset();
   for (PieceLine& origin : whole_tail_.origins) origin.as = PieceLine::As::kMade;
-  for (const program::Move& move : stages_.moves) {
-    if (const auto bits = program::code_bits(*program, classes, move.value)) code_bits_[move.value] = *bits;
-  }
+  const auto find_bits = [&](ValueIndex v) {
+    if (const auto bits = program::code_bits(*program, classes, v)) code_bits_[v] = *bits;
+  };
+  for (const program::Move& move : stages_.moves) find_bits(move.value);
+  std::ranges::for_each(own().shared, find_bits);
   return plan_tail_piece(stage() == 0 ? inputs.watched : std::vector<ValueIndex>());
 }
 
@@ -277,7 +283,7 @@ Status PartsExecutor::ByStages::plan_sums() {
 Status PartsExecutor::ByStages::plan_early() {
   std::map<ValueIndex, ValueIndex> line_of;
   for (const ValueIndex line : whole_tail_.origins.indices()) line_of[whole_tail_.origins[line].value] = line;
-  const auto may_make = [&](ValueIndex line) { return is_free(whole_tail_.origins[line].value); };
+  const auto may_make = [&](ValueIndex line) { return is_free_of_tail(whole_tail_.origins[line].value); };
   for (const auto& values : own().early) {
     std::vector<ValueIndex> lines;
     for (const ValueIndex v : values) lines.push_back(line_of.at(v));
@@ -331,7 +337,9 @@ std::int64_t PartsExecutor::ByStages::own_bytes() const {
   for (const ValueIndex v : homes_) bytes += given.contains(v) ? 0 : bytes_of_home(v);
   for (const auto& [v, most] : kept_bytes_) bytes += most * static_cast<std::int64_t>(slots_);
   for (const auto& [v, bits] : code_bits_) {
-    if (homes_.contains(v)) bytes += bytes_of_home(v);  // the packed texts of all parts
+    if (!homes_.contains(v)) continue;
+    bytes += range_of(v, own_slices_.slices).size();  // the packed texts of all parts
+    if (is_shared(v)) bytes += bytes_of(at(v));       // and of all pipelines
   }
   for (const ValueIndex v : program::state_inputs(*program)) {
     if (stage() == 0 || is_here(v)) bytes += bytes_of(at(v));  // a state that is loaded, or brought together

@@ -54,6 +54,13 @@ std::vector<std::int64_t> numbers(const std::vector<ValueIndex>& lines) {
   return out;
 }
 
+/// The root of the tail that stages cut, which does not depend on where the body is cut.
+std::string root_of_tail(const Cut& cut) {
+  const auto tail = tail_of_stages(cut.program, cut.classes, cut.stages({{}, 1}));
+  if (!tail.ok()) FAIL(tail.error().message);
+  return program_root({print_program(tail->program)}).hex();
+}
+
 void check_pieces(const json::Value& expected, const std::vector<std::vector<ValueIndex>>& found) {
   REQUIRE(expected.as_array()->size() == found.size());
   for (std::size_t n = 0; n < found.size(); ++n)
@@ -103,6 +110,7 @@ TEST_CASE("stages, pieces, moves and cells are those that the page gives") {
     CAPTURE(name);
     const Cut cut(name.substr(0, name.size() - std::string(".program.jsonl").size()));
     CHECK(numbers(test::member(vector, "forward")) == numbers(forward_lines(cut.program, cut.classes)));
+    CHECK(root_of_tail(cut) == *test::member(vector, "tail").as_string());
     for (const json::Value& each : *test::member(vector, "pipelines").as_array()) check_pipeline(cut, each);
   }
 }

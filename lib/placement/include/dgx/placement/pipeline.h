@@ -41,8 +41,9 @@ struct PipelineWork {
   struct Stage {
     std::vector<Piece> pieces, early;
     Piece last;
-    /// The column's work when there are several pipelines: bytes of whole values of which each gives
-    /// its slices, and lines that they make in turn, with the moves that these need, and those of each.
+    /// The column's work when there are several pipelines: bytes of whole values, as they cross, of which
+    /// each gives its slices, and lines that they make in turn, with the moves that these need, and those of
+    /// each.
     std::vector<std::int64_t> shared = {};
     std::vector<Stretch> sums = {};
     std::vector<std::size_t> shared_received = {}, sums_received = {};

@@ -8,6 +8,7 @@
 
 #include "dgx/core/result.h"
 #include "dgx/program/classes.h"
+#include "dgx/program/pieces.h"
 #include "dgx/program/program.h"
 
 namespace dgx::program {
@@ -59,14 +60,16 @@ struct Wait {
 /// of which few bits are moved.
 struct Received {
   kernels::ValueIndex line{};
-  /// The entry that keeps what was received before, which is at all these stages; the activation's alone.
+  std::vector<int> makers;  ///< stages that make it in their body, ascending
+  /// The entry that keeps what was received before, of an activation alone, and the stages that have it,
+  /// which make the line in their tail, ascending.
   std::optional<kernels::ValueIndex> entry;
-  std::vector<int> stages;  ///< ascending
+  std::vector<int> holders;
 };
 
 /// The stages of a step program.
 struct Stages {
-  static constexpr int kFree = -1;  ///< made wherever it is read, or at the stages of a Received
+  static constexpr int kFree = -1;  ///< made wherever it is read, or as a Received says
 
   kernels::ByValue<int> of;     ///< of each line: its stage, or that of an entry; kFree
   kernels::ByValue<int> piece;  ///< of a line that is not free: its place in `pieces`, or `early` and `last`;
@@ -76,7 +79,7 @@ struct Stages {
   std::vector<Wait> waits;
   std::vector<Received> received;
 
-  /// True if the stage makes the line of a Received.
+  /// True if the stage makes the line of a Received in its body.
   [[nodiscard]] bool receives(kernels::ValueIndex line, int stage) const;
   /// The stages that have an entry, of which the first gives it to others.
   [[nodiscard]] std::vector<int> holders(kernels::ValueIndex entry) const;
@@ -116,6 +119,11 @@ struct Stages {
 /// the accesses.
 [[nodiscard]] Result<Stages> stages_of(const Program& program, const Classes& classes,
                                        const PipelineCut& cut);
+
+/// The tail of a step that is cut into stages: tail_program(), whose errors it has, with received lines that
+/// entries keep made again, and with them what is free of the body, so that what it reads of these are codes.
+[[nodiscard]] Result<Piece> tail_of_stages(const Program& program, const Classes& classes,
+                                           const Stages& stages);
 
 /// A piece of a stage's body, for one part of the batch.
 struct Cell {
