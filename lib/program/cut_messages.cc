@@ -57,6 +57,11 @@ class Finder {
     if (readers.size() > 1 || !is_update(readers.front(), line, out)) return std::nullopt;
     return out;
   }
+  /// True if a line reads a received line, or one that reads the entry which keeps it.
+  [[nodiscard]] bool reads_any(ValueIndex line, const CutMessage& message) const {
+    return reads(line, message.received) ||
+           std::ranges::any_of(message.old, [&](ValueIndex old) { return reads(line, old); });
+  }
 
  private:
   [[nodiscard]] const Primitive& at(ValueIndex v) const { return program_.values[v]; }
@@ -109,6 +114,7 @@ class Finder {
     out.entry = own.value;
     out.update = v;
     for (const ValueIndex reader : program_.values.indices()) {
+      if (reads(reader, v)) return false;
       if (reader == v || !reads(reader, own.value)) continue;
       if (!is_old(reader, own.value)) return false;
       out.old.push_back(reader);
@@ -188,9 +194,15 @@ std::int64_t crossing_bytes(const Program& program, const Classes& classes, Valu
 
 std::vector<CutMessage> cut_messages(const Program& program, const Classes& classes) {
   const Finder finder(program, classes);
-  std::vector<CutMessage> out;
+  std::vector<CutMessage> found, out;
   for (const ValueIndex v : program.values.indices())
-    if (auto message = finder.of(v)) out.push_back(*std::move(message));
+    if (auto message = finder.of(v)) found.push_back(*std::move(message));
+  for (const CutMessage& message : found) {
+    const bool reads_another = std::ranges::any_of(found, [&](const CutMessage& other) {
+      return other.received != message.received && finder.reads_any(message.received, other);
+    });
+    if (!reads_another) out.push_back(message);
+  }
   return out;
 }
 

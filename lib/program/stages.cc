@@ -197,6 +197,7 @@ Received received(const Program& program, const ByValue<int>& of, const CutMessa
     }
   }
   if (!message.entry) holders.clear();
+  if (message.entry && holders.empty()) holders.insert(0);
   return {message.received, {makers.begin(), makers.end()}, message.entry, {holders.begin(), holders.end()}};
 }
 
@@ -276,6 +277,8 @@ class Division {
           is_awaited_[static_cast<std::size_t>(out_.of[read])] = true;
       }
     }
+    for (const Received& each : out_.received)
+      for (const int stage : each.makers) depth_received_[{each.line, stage}] = 0;
     each_received(&Received::makers, [&](ValueIndex line, int stage, ValueIndex made) {
       if (!is_made(made)) return;
       int& depth = depth_received_[{line, stage}];

@@ -40,7 +40,7 @@ def cut_messages(step):
             return None
         place, row, entry = accesses
         named = own(place) and own(entry) and row.value == line and row.coordinates and row.coordinates[0].text() == "$0"
-        if not named or not is_state(entry.value) or lines[entry.value]["next"] != update or inside(place.value) or not inputs_but(place.value, None):
+        if not named or readers(update, range(len(lines))) or not is_state(entry.value) or lines[entry.value]["next"] != update or inside(place.value) or not inputs_but(place.value, None):
             return None
         old = [v for v in readers(entry.value, range(len(lines))) if v != update]
         if not all(plain_map(v) and inside(v) and inputs_but(v, entry.value) and v not in nexts and not readers(v, tail) for v in old):
@@ -55,7 +55,9 @@ def cut_messages(step):
             continue
         updates = readers(v, tail)
         found[v] = (None, None, []) if not updates else kept(v, updates[0]) if len(updates) == 1 else None
-    return {v: message for v, message in found.items() if message}
+    found = {v: message for v, message in found.items() if message}
+    another = lambda v: {value for other, (_, _, old) in found.items() if other != v for value in (other, *old)}
+    return {v: message for v, message in found.items() if not another(v) & {a.value for a in step.accesses[v]}}
 
 
 class Pipeline:
@@ -73,7 +75,7 @@ class Pipeline:
         self.at = [set() for _ in range(len(cuts) + 1)]  # what lines of a stage read
         self.assign()
         self.received = {v: self.readers({v}) for v in self.messages}
-        self.updated = {v: self.readers({v, *old}) for v, (entry, _, old) in self.messages.items() if entry is not None}
+        self.updated = {v: self.readers({v, *old}) or [0] for v, (entry, _, old) in self.messages.items() if entry is not None}
         self.loss = next((line["next"] for line in lines if line.get("src") == "state loss"))
         self.moves = sorted(self.find_moves())
 
@@ -181,10 +183,10 @@ class Pipeline:
             if self.is_made(v) and not self.is_sum(v):
                 known = [(0 if read in step.body and v not in step.body else depth[read]) + (self.of[read] != self.of[v]) for read in self.reads[v] if self.is_made(read)]
                 depth[v] = max(known, default=0)
-        late = {}
+        late = {(v, stage): 0 for v, stages in self.received.items() for stage in stages}
         for v, stage, made in self.made_of(self.received):
             if self.is_made(made):
-                late[v, stage] = max(late.get((v, stage), 0), depth[made] + (self.of[made] != stage))
+                late[v, stage] = max(late[v, stage], depth[made] + (self.of[made] != stage))
         awaited = {value for value, _, _ in self.moves}
         for v in reversed(range(len(self.of))):
             if v in awaited and self.is_made(v) and v not in step.body:

@@ -4,6 +4,7 @@
 #include <random>
 #include <thread>
 
+#include "dgx/core/files.h"
 #include "dgx/core/stop.h"
 #include "dgx/exchange/exchange.h"
 #include "dgx/exec/leading_executor.h"
@@ -210,6 +211,53 @@ TEST_CASE("pipelines may be cut at any forward lines") {
       CAPTURE(name, cuts);
       require_same(in_stages(stored, {cuts, {0, 1, 3, stored.batch}}, one, 1, 2), expected);
       require_same(in_stages(stored, {cuts, {0, 1, 3, 4, stored.batch}}, two, 1, 2), expected);
+    }
+  }
+}
+
+TEST_CASE("what is nearly a cut of the model goes through pipelines, too") {
+  const std::string cut =
+      read_file(DGX_VECTORS "/placement/cut.program.jsonl", program::kMaxProgramBytes).value();
+  const auto with = [&](const std::vector<std::pair<std::string, std::string>>& edits) {
+    std::string text = cut;
+    for (const auto& [old, now] : edits) {
+      const auto at = text.find(old);
+      REQUIRE(at != std::string::npos);
+      text.replace(at, old.size(), now);
+    }
+    return text;
+  };
+  const std::string programs[] = {
+      // Another entry becomes half of the one that keeps the activations.
+      cut +
+          R"({"k":"input","next":43,"s":[40,12],"src":"state optimizer/half/1","t":"f32","v":42})"
+          "\n" +
+          R"({"do":["mul x0 0x1p-1"],"k":"map","s":[40,12],"t":"f32","v":43,"x":["21[i0,i1]"]})"
+          "\n",
+      // The gradient has the activation added, a received line that reads another.
+      with({{R"("mul t1 t2"],"g":"cut 1")", R"("mul t1 t2","add t3 x2"],"g":"cut 1")"},
+            {R"("34[i0,i1]","33[i0]")", R"("34[i0,i1]","33[i0]","19[i0,i1]")"}}),
+      // Nothing but the update reads what is received, and nothing but that the entry.
+      with({{R"("13[i0,i1]","14[i0,i1]")", R"("13[i0,i1]","13[i0,i1]")"},
+            {R"("19[i0,k0]")", R"("13[i0,k0]")"},
+            {R"("19[k0,i1]")", R"("13[k0,i1]")"}}),
+      // A received line is made of what any stage can make.
+      with({{R"("v":33,"x":["28[i0,k0]"])", R"("v":33,"x":["8@12.64[i0,k0]"])"},
+            {R"("33[i0]","28[i0,i1]")", R"("33[i0]","8@12.64[i0,i1]")"}})};
+  for (const std::string& text : programs) {
+    Stored stored{Result<std::string>(text)};
+    begin_before_codes(stored);
+    const auto whole = ExactExecutor::create(stored.program, stored.inputs(), 1).value();
+    const auto expected = states_of(*whole, stored.state, 2);
+    const auto forward = program::forward_lines(*stored.program, classes_of(stored));
+    for (std::size_t second = 2; second < forward.size(); ++second) {
+      for (std::size_t first = 1; first < second; ++first) {
+        const std::vector<ValueIndex> cuts = {forward[first], forward[second]};
+        CAPTURE(stored.program->values.size(), cuts);
+        const auto one = exchange::make_local(3), two = exchange::make_local(6);
+        require_same(in_stages(stored, {cuts, {0, 5, stored.batch}}, one, 1, 2), expected);
+        require_same(in_stages(stored, {cuts, {0, 5, stored.batch}}, two, 1, 2), expected);
+      }
     }
   }
 }
