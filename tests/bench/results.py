@@ -1,7 +1,7 @@
 """The records of the benchmarks: results.py [--accept] writes RESULTS.md next to this file, and README's sentence, from results/*.jsonl
 
 Each file is a whole run of one machine: `sh tests/bench/run.sh --json`, whose first line names the machine, how the peers were weaker ("peer") and which
-parts were measured at another time ("parts"). The newest run of each machine stays, whatever it says. builds.json has the last whole test runs with sanitizers and with clang++. Without --accept nothing is written, and the exit status is 1 if something would change.
+parts were measured at another time ("parts"). The newest run of each machine stays, whatever it says. results/distributed has, likewise, runs of the parts distributed and plans. builds.json has the last whole test runs with sanitizers and with clang++. Without --accept nothing is written, and the exit status is 1 if something would change.
 """
 
 import argparse
@@ -84,6 +84,111 @@ def section(run):
     return "\n".join(lines + [step_row(row) for row in run.steps()]) + "\n"
 
 
+AIMS = {"two-ranks-gpt-6x384-batch-8": 1.7, "two-ranks-resnet20-batch-128": 1.7}
+PARTS_AIMS = {"2": (1.05, None, 0.55), "8": (1.15, 0.5, None)}  # of time, of the peak, and of what that has beside state and gradients: at most
+NETWORKS = {"10g-50us": "10 Gb/s, 50 µs", "1g-1ms": "1 Gb/s, 1 ms", "300m-200us": "300 Mb/s, 200 µs", "1g-20ms": "1 Gb/s, 20 ms", "100m-5ms": "100 Mb/s, 5 ms", "1g-10ms": "1 Gb/s, 10 ms"}
+
+
+def table(*columns):
+    return ["", f"| {' | '.join(columns)} |", f"|{' --- |' * len(columns)}"]
+
+
+def at_most(ratio, aim):
+    return f"{ratio:.2f}" + ("" if aim is None else f", {'met' if ratio <= aim else 'missed'} ({aim})")
+
+
+class Distributed:
+    """Steps on ranks and in parts, of one machine."""
+
+    def __init__(self, run):
+        self.machine, self.rows = run.machine, run.rows
+        self.by_name = {}
+        for row in self.rows:
+            self.by_name.setdefault(row["name"], row)
+
+    def begins(self, start):
+        """Rows by what follows `start` in their names."""
+        return {name.removeprefix(start): row for name, row in self.by_name.items() if name.startswith(start)}
+
+    def two_ranks(self):
+        yield from table("step", "one process, ms", "two ranks, ms", "times as fast", "of which waiting")
+        for name, row in self.begins("two-ranks-").items():
+            if not name.endswith("-waits"):
+                waits = self.by_name[f"two-ranks-{name}-waits"]["dgx"]
+                yield f"| {name} | {number(row['peer'])} | {number(row['dgx'])} | {row['ratio']:.2f}{met(row['ratio'], AIMS.get('two-ranks-' + name))} | {waits:.0f} % |"
+
+    def one_rank(self):
+        yield from table("step", "without ranks, ms", "one rank, ms", "median of the ratio of 30 pairs", "95 % of it")
+        for name, row in self.begins("one-rank-").items():
+            if f"one-rank-{name}-median" in self.by_name:
+                median, low, high = (self.by_name[f"one-rank-{name}-{kind}"]["dgx"] for kind in ("median", "from", "to"))
+                yield f"| {name} | {number(row['peer'])} | {number(row['dgx'])} | {median:.3f} | {low:.3f} to {high:.3f}, {'met' if low < 1.01 else 'missed'} (within 1 %) |"
+
+    def in_parts(self):
+        yield from table("parts", "step", "ms", "of the time without", "MB at peak", "of the peak without", "of what that has beside state and gradients")
+        for name, row in self.by_name.items():
+            count, _, case = name.partition("-parts-")
+            if not case or case.endswith(("-peak", "-beside-state")):
+                continue
+            rows = [row, self.by_name[f"{name}-peak"], self.by_name[f"{name}-beside-state"]]
+            time, peak, beside = (at_most(each["dgx"] / each["peer"], aim) for each, aim in zip(rows, PARTS_AIMS.get(count, (None,) * 3)))
+            yield f"| {count} | {case} | {number(row['dgx'])} | {time} | {number(rows[1]['dgx'])} | {peak} | {beside} |"
+
+    def experts(self):
+        yield from table("ranks", "each expert on all, ms", "at home on one, ms", "each on all, MB a step", "at home, MB a step")
+        for name, row in self.begins("experts-at-home-").items():
+            if not name.endswith("-moved"):
+                moved = self.by_name[f"experts-at-home-{name}-moved"]
+                yield f"| {row['threads']} | {number(row['peer'])} | {number(row['dgx'])} | {number(moved['peer'])} | {number(moved['dgx'])} |"
+
+    def foretold(self):
+        yield from table("plan", "foretold, ms", "made, ms", "ratio")
+        for kind in ("trained", "rehearsed"):
+            for name, row in self.begins(f"{kind}-").items():
+                network = next((words for key, words in NETWORKS.items() if name.endswith(key)), "200 Mb/s, 5 ms")
+                ratio = row["dgx"] / row["peer"]
+                words = f"{ratio:.2f}, {'met' if 1 / 1.15 <= ratio <= 1.15 else 'missed'} (within 15 %)"
+                yield f"| {name}, {network}, {kind} | {number(row['peer'])} | {number(row['dgx'])} | {words} |"
+
+    def many(self):
+        of = [2**n for n in range(1, 13)]
+        yield from table("efficiency on ranks", *(f"{ranks:,}" for ranks in of))
+        for kind, words in (("samples", ""), ("workers", ", with workers")):
+            for network in ("10g-50us", "1g-10ms"):
+                rows = [self.by_name[f"foretold-{kind}-{network}-ranks-{ranks}"] for ranks in of]
+                yield f"| {NETWORKS[network]}{words} | " + " | ".join(f"{row['peer'] / row['dgx']:.2f}" for row in rows) + " |"
+        yield from table("64 ranks in eight cities", "as planned, s", "beside", "s", "times as long", "planned in")
+        for row in self.rows:
+            if row["name"].endswith("-64-in-eight-cities"):
+                kind = row["name"].removeprefix("foretold-").removesuffix("-64-in-eight-cities")
+                aim = 1.8 if row["peer_name"].startswith("random") else None
+                yield f"| {kind} | {number(row['dgx'])} | {row['peer_name']} | {number(row['peer'])} | {row['ratio']:.2f}{met(row['ratio'], aim)} | {number(self.by_name[f'planning-{kind}-64']['dgx'])} s |"
+
+    def lines(self):
+        yield from (f"### {self.machine['machine']}", "", f"Commit {self.machine['commit']}, {self.machine['date']}.{' ' + self.machine['parts'] + '.' if 'parts' in self.machine else ''}")
+        for part in (self.two_ranks, self.one_rank, self.in_parts, self.experts, self.foretold, self.many):
+            yield from part()
+
+
+DISTRIBUTED = """## On ranks, and in parts
+
+`sh tests/bench/run.sh distributed` and `plans`, medians. Two ranks of one thread each beside one process of one thread; one rank beside a process without ranks; a step in parts beside a whole one; a mixture of eight experts over an emulated
+1 Gb/s and 200 µs; steps as `dgx-plan` foretells them beside those that were then trained over an emulated network, or rehearsed, as `distributed.py` says; and, measured by nobody, the efficiency of many
+ranks as it is foretold: the GPT with 8 samples a rank, each rank of 8 × 10¹⁰ weighted operations a second.
+
+**Out of reach at scale.** With *dgc*, a worker keeps u and v, 8 bytes a parameter. A rank has those of its own workers alone, but they are the task's state: each checkpoint has all of them, and rank 0 needs as much
+memory while it brings them together. The GPT of 10.9 million parameters with 64 workers: 5.6 GB; GPT-2 small (124 million) with 64: 64 GB a checkpoint, with 1,024: 1 TB. A sum of gradients passes from rank to rank,
+line by line, so many times the largest line's message comes on top of a step: GPT-2 small's embedding is 154 MB, or 1.2 s a rank on 1 Gb/s. From 256 workers on a running sum has a second word, and twice the bytes.
+Smaller pieces than lines, and sums by owners of rows, would help; neither is built. A pipeline keeps the activations of as many parts as stages follow, and a column of several pipelines those of all its samples
+for its gradients, in a task with workers the gradient of each.
+"""
+
+
+def distributed():
+    runs = sorted((Run(path) for path in (BENCH / "results" / "distributed").glob("*.jsonl")), key=lambda run: (run.machine["date"], run.name), reverse=True)
+    return DISTRIBUTED + "".join("\n" + "\n".join(Distributed(run).lines()) + "\n" for run in runs)
+
+
 def builds():
     """The whole test runs of other builds, which .ci/run has no time for: builds.json next to the runs."""
     lines = ["## Whole test runs of other builds", "", "| build | commit | date | tests | skipped | failed | minutes |", "| --- | --- | --- | --- | --- | --- | --- |"]
@@ -125,7 +230,7 @@ def main():
     parser.add_argument("--accept", action="store_true")
     accept = parser.parse_args().accept
     runs = sorted((Run(path) for path in (BENCH / "results").glob("*.jsonl")), key=lambda run: (run.machine["date"], run.name), reverse=True)
-    wanted = {BENCH / "RESULTS.md": HEAD + "\n" + "\n".join(section(run) for run in runs) + "\n" + batches() + "\n" + builds(), README: readme_with(README.read_text(), runs)}
+    wanted = {BENCH / "RESULTS.md": HEAD + "\n" + "\n".join(section(run) for run in runs) + "\n" + distributed() + "\n" + batches() + "\n" + builds(), README: readme_with(README.read_text(), runs)}
     stale = [path for path, text in wanted.items() if not path.exists() or path.read_text() != text]
     for path in stale:
         if accept:

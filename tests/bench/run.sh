@@ -187,8 +187,9 @@ bench_batch() {
 bench_distributed() {
   fashion || return 0
   command -v mpirun >/dev/null || { skip "ranks need openmpi-bin"; return 0; }
-  /usr/bin/python3 tests/bench/distributed.py "$tools" "$work" "${TURNS:-5}" | while read -r what unit value peer; do
-    row "$what" 2 "$unit" "$value" "$peer" ${peer:+"one process"}
+  make_target dgx-plan dgx_mpi
+  /usr/bin/python3 tests/bench/distributed.py "$tools" "$work" "${TURNS:-5}" | while read -r what threads unit value peer peer_name; do
+    row "$what" "$threads" "$unit" "$value" "$peer" "$peer_name"
   done
 }
 
