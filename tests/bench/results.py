@@ -151,6 +151,8 @@ class Distributed:
                 yield f"| {name}, {network}, {kind} | {number(row['peer'])} | {number(row['dgx'])} | {words} |"
 
     def many(self):
+        if not self.begins("foretold-"):
+            return
         of = [2**n for n in range(1, 13)]
         yield from table("efficiency on ranks", *(f"{ranks:,}" for ranks in of))
         for kind, words in (("samples", ""), ("workers", ", with workers")):
@@ -167,14 +169,15 @@ class Distributed:
     def lines(self):
         yield from (f"### {self.machine['machine']}", "", f"Commit {self.machine['commit']}, {self.machine['date']}.{' ' + self.machine['parts'] + '.' if 'parts' in self.machine else ''}")
         for part in (self.two_ranks, self.one_rank, self.in_parts, self.experts, self.foretold, self.many):
-            yield from part()
+            lines = list(part())
+            yield from lines if len(lines) > len(table()) else []
 
 
 DISTRIBUTED = """## On ranks, and in parts
 
 `sh tests/bench/run.sh distributed` and `plans`, medians. Two ranks of one thread each beside one process of one thread; one rank beside a process without ranks; a step in parts beside a whole one; a mixture of eight experts over an emulated
 1 Gb/s and 200 µs; steps as `dgx-plan` foretells them beside those that were then trained over an emulated network, or rehearsed, as `distributed.py` says; and, measured by nobody, the efficiency of many
-ranks as it is foretold: the GPT with 8 samples a rank, each rank of 8 × 10¹⁰ weighted operations a second.
+ranks as it is foretold: the GPT with 8 samples a rank, each rank of 8 × 10¹⁰ weighted operations a second. What compressed workers and cuts send and learn is in `../slow/RESULTS.md`; earlier runs are in `HISTORY.md`.
 
 **Out of reach at scale.** With *dgc*, a worker keeps u and v, 8 bytes a parameter. A rank has those of its own workers alone, but they are the task's state: each checkpoint has all of them, and rank 0 needs as much
 memory while it brings them together. The GPT of 10.9 million parameters with 64 workers: 5.6 GB; GPT-2 small (124 million) with 64: 64 GB a checkpoint, with 1,024: 1 TB. A sum of gradients passes from rank to rank,
