@@ -69,6 +69,25 @@ Choice chosen(const Machines& machines, const StepWork& work, PlanOptions option
   return *std::move(choice);
 }
 
+/// The shortest step of all orders, in seconds: of each, slices and network are put together here.
+double best_of_all_orders(const Machines& machines, const StepWork& work) {
+  std::vector<std::size_t> order(machines.machines.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::vector<std::int64_t> rates;
+  for (const Machine& machine : machines.machines) rates.push_back(machine.operations_per_second);
+  const auto shares = share_slices(work.slices, rates);
+  double best = 1e9;
+  do {
+    std::vector<std::int64_t> bounds = {0}, ordered;
+    for (const std::size_t m : order) {
+      bounds.push_back(bounds.back() + shares[m]);
+      ordered.push_back(rates[m]);
+    }
+    best = std::min(best, forecast(work, bounds, ordered, *network_of(machines, order)).seconds);
+  } while (std::ranges::next_permutation(order).found);
+  return best;
+}
+
 }  // namespace
 
 TEST_CASE("slices are shared in proportion to speed, at least one each") {
@@ -91,33 +110,20 @@ TEST_CASE("slices are shared in proportion to speed, at least one each") {
 }
 
 TEST_CASE("up to eight machines have the best of all orders") {
+  std::vector<std::pair<std::size_t, std::uint64_t>> drawn = {{8, 1}};  // 40,320 orders
   for (const std::uint64_t seed : {1U, 2U, 3U}) {
-    for (const std::size_t count : {2U, 4U, 6U}) {
-      CAPTURE(seed, count);
-      const Machines machines = scattered(count, 2, seed);
-      const WorkOn work_on =
-          seed == 3 ? at_home("placement/switch") : any(work_of_stored("tasks/quickstart"));
-      const StepWork work = work_on(count).value();
-      const Choice found = choose_plan(machines, work_on, {count, 0}).value();
-      // By another way: every order, its slices and its network put together here.
-      std::vector<std::size_t> order(count);
-      std::iota(order.begin(), order.end(), std::size_t{0});
-      std::vector<std::int64_t> rates;
-      for (const Machine& machine : machines.machines) rates.push_back(machine.operations_per_second);
-      const auto shares = share_slices(work.slices, rates);
-      double best = 1e9;
-      do {
-        std::vector<std::int64_t> bounds = {0}, ordered;
-        for (const std::size_t m : order) {
-          bounds.push_back(bounds.back() + shares[m]);
-          ordered.push_back(rates[m]);
-        }
-        best = std::min(best, forecast(work, bounds, ordered, *network_of(machines, order)).seconds);
-      } while (std::ranges::next_permutation(order).found);
-      CHECK(found.forecast.seconds == best);
-      CHECK(found.plan.predicted.plan <= found.plan.predicted.by_region);
-      CHECK(found.plan.predicted.plan <= found.plan.predicted.random);
-    }
+    for (const std::size_t count : {2U, 3U, 4U, 5U, 6U, 7U}) drawn.emplace_back(count, seed);
+  }
+  for (const auto& [count, seed] : drawn) {
+    CAPTURE(seed, count);
+    const Machines machines = scattered(count, 2, seed);
+    const bool has_experts = seed == 3 && count <= 6;  // the stored mixture has as many samples
+    const WorkOn work_on =
+        has_experts ? at_home("placement/switch") : any(work_of_stored("tasks/quickstart"));
+    const Choice found = choose_plan(machines, work_on, {count, 0}).value();
+    CHECK(found.forecast.seconds == best_of_all_orders(machines, work_on(count).value()));
+    CHECK(found.plan.predicted.plan <= found.plan.predicted.by_region);
+    CHECK(found.plan.predicted.plan <= found.plan.predicted.random);
   }
 }
 
