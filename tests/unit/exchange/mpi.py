@@ -27,18 +27,18 @@ TIMEOUT_SECONDS = 300
 # Ways in which messages may go instead: by each, Open MPI writes messages that are too long into memory, if they are not probed for.
 BY_SYSTEM_CALL = {"OMPI_MCA_btl_vader_single_copy_mechanism": "cma"}
 BY_TCP = {"OMPI_MCA_btl": "self,tcp", "OMPI_MCA_btl_tcp_if_include": "lo"}
-# Ranks (None: without mpirun), command, exit code, and the way in which messages go.
+# Ranks (None: without mpirun), command, exit code, words that are said, and the way in which messages go.
 CASES = [
-    (None, "talk", 0, {}),
-    (1, "talk", 0, {}),
-    (2, "talk", 0, BY_SYSTEM_CALL),
-    (2, "talk", 0, BY_TCP),
-    (3, "talk", 0, {}),
-    (2, "delayed", 0, {}),
-    (3, "give-up", 42, {}),
-    (3, "killed", 137, {}),
+    (None, "talk", 0, "", {}),
+    (1, "talk", 0, "", {}),
+    (2, "talk", 0, "", BY_SYSTEM_CALL),
+    (2, "talk", 0, "", BY_TCP),
+    (3, "talk", 0, "", {}),
+    (2, "delayed", 0, "", {}),
+    (3, "give-up", 42, "with errorcode 42.", {}),
+    (3, "killed", 137, "exited on signal 9 (Killed).", {}),
 ]
-LARGE = [(2, "large", 0, {})]
+LARGE = [(2, "large", 0, "", {})]
 
 
 def run(ranks, *command, **variables):
@@ -54,12 +54,12 @@ def main():
     needs.program("mpirun")
     cases = LARGE if more else CASES
     wrong = []
-    for ranks, command, wanted, variables in cases:
+    for ranks, command, wanted, words, variables in cases:
         code, said = run(ranks, program, module, command, **variables)
         what = f"{command}, {ranks or 'no'} ranks by mpirun, {variables or 'as usual'}: exit code {code}"
         print(what)
-        if code != wanted:
-            wrong.append(f"{what}, not {wanted}\n{said}")
+        if code != wanted or words not in said:
+            wrong.append(f"{what}, not {wanted}, or does not say {words!r}\n{said}")
     print("\n".join(wrong))
     return 1 if wrong else 0
 
