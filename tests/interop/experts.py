@@ -186,8 +186,7 @@ def kills(bench, count, seed):
         if processes and running.poll() is None:
             os.kill(numbers.choice(processes), signal.SIGKILL)
             killed += 1
-        running.communicate(timeout=100)
-        bench.check(running.returncode != 0, f"a killed rank of {how_many} goes unnoticed")
+        ranks.ends_killed(bench, running, how_many)
     bench.check(killed == count, f"killed {killed} times of {count}")
     found, _ = ranks.train(bench, 3, *words, "-o", "killed", "--experts", "--until", str(100 * (count + 1)))
     found = bench.run("dgx-train", *words, "-o", "killed")

@@ -1,10 +1,10 @@
 """Trainings of several processes that mpirun starts: ranks.py --bin FOLDER --plugins FOLDER [--kills N] [--seed S] [--sanitized]
 
-digests   models of every kind have the state of one process, for 1 to 7 ranks of unequal parts and for --parts, and each run is proved and verified by one
+digests   models of every kind have the state of one process, for 1 to 7 ranks of unequal parts and for --parts, and each of these runs is proved and verified by one
 plans     ranks have the parts that a plan gives them, over an emulated network
 pipelines ranks have the stages that a plan gives them: the same state, saved, resumed and proved, and what is sent is what was planned
 kills     a rank is killed at a random moment, N times (default 3), and the run goes on with another number of ranks, in a pipeline, or without any
-drill     a run with a fault, made by ranks, is the one that a single process makes, and is refuted by one
+drill     a run with a fault, made by ranks, is the one that a single process makes, is refuted by one, and a dispute about it ends at that operation
 lies      so is one in which a rank lies to the others, and a dispute about it ends at an operation
 refusals  what cannot begin says why, with the rank that it is about, and leaves no run
 memory    a rank that gets none says so, and ends all (not with --sanitized)
@@ -30,9 +30,10 @@ needs.modules("numpy", "torch")
 import placement  # noqa: E402
 
 RANKS = (1, 2, 3, 4, 7)
-# In containers, as root, with more ranks than CPUs.
+# In containers, as root, with more ranks than CPUs; once one has failed, mpirun does not wait a second for the others.
 ENVIRONMENT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1",
-               "OMPI_MCA_btl_vader_single_copy_mechanism": "none", "OMPI_MCA_mpi_yield_when_idle": "1", "OMPI_MCA_orte_tmpdir_base": "/tmp"}
+               "OMPI_MCA_btl_vader_single_copy_mechanism": "none", "OMPI_MCA_mpi_yield_when_idle": "1", "OMPI_MCA_orte_tmpdir_base": "/tmp",
+               "OMPI_MCA_odls_base_sigkill_timeout": "0"}
 MPIRUN = needs.program("mpirun")
 
 
@@ -65,18 +66,32 @@ WORKERS = {
 }
 
 
+# Those of placement.py, with batches of which all numbers of ranks have samples.
+WIDE = {name: (*case[:-1], max(case[-1], RANKS[-1])) for name, case in {**placement.BUILT_IN, **placement.SCRIPTED}.items()}
+
+
 def most_parts(case):
     options, batch = case[-2:]
     return int(options[options.index("--workers") + 1]) if "--workers" in options else batch
 
 
+def verified(bench, name, run, data, verdict="accepted"):
+    """One process proves a run of the task, and one verifies it and comes to this verdict."""
+    words = [f"{name}.json", f"{run}.proof.json", "--from", run, "--data", f"{data}.h5", "--all", "--key", "verifier.pem", "-o", f"{run}.verdict.json"]
+    bench.run("dgx-prove", words[0], run, "--key", "solver.pem", "-o", words[1])
+    found = bench.run("dgx-verify", *words, codes=(0, 1))
+    bench.check(found["verdict"] == verdict, f"{run} is to be {verdict}: {found}")
+    return found
+
+
 def digests(bench, cases):
-    """Every number of ranks and of parts gives one state, and one process proves and verifies the run."""
+    """Every number of ranks and of parts gives one state, and one process proves and verifies each run."""
     for name, case in cases.items():
         words = [f"{name}.json", "--data", f"{case[1]}.h5"]
         whole = bench.run("dgx-train", *words, "-o", f"{name}.run")["state"]
         for ranks in [n for n in RANKS if n <= most_parts(case)]:
             found, _ = train(bench, ranks, *words, "-o", f"{name}.run{ranks}")
+            verified(bench, name, f"{name}.run{ranks}", case[1])
             bench.check(found and found["state"] == whole, f"{name}: {ranks} ranks give {found}, one process {whole}")
             bench.check(found and len(found["ranks"]) == ranks, f"{name}: {ranks} rows are expected in {found}")
             saved = [row["saved"] for row in found["ranks"]] if found else []
@@ -84,10 +99,7 @@ def digests(bench, cases):
         for parts in [n for n in (2, 3, 5) if n <= most_parts(case)] if name not in ("resnet20", "normed", "worker-normed") else ():
             found = bench.run("dgx-train", *words, "-o", f"{name}.parts{parts}", "--parts", str(parts))
             bench.check(found["state"] == whole, f"{name}: {parts} parts give {found['state']}, not {whole}")
-        bench.run("dgx-prove", words[0], f"{name}.run3", "--key", "solver.pem", "-o", f"{name}.proof.json")
-        verdict = bench.run("dgx-verify", words[0], f"{name}.proof.json", "--from", f"{name}.run3", "--data", f"{case[1]}.h5", "--all", "--key", "verifier.pem", "-o",
-                            f"{name}.verdict.json")
-        bench.check(verdict["verdict"] == "accepted", f"{name}: {verdict}")
+            verified(bench, name, f"{name}.parts{parts}", case[1])
 
 
 SIX = (4000, 5000, 3000, 5000, 4000, 3500)  # operations a second
@@ -109,7 +121,7 @@ def placements(bench):
         found, _ = train(bench, 3, *words, "-o", f"{name}.placed", "--placement", f"{name}.plan.json", "--emulate", "machines.json")
         bench.check(found and found["state"] == whole["state"], f"{name} by a plan: {found}, expected {whole}")
         slices = [row["slices"] for row in planned["ranks"]]
-        bench.check(sum(slices) == most_parts({**placement.BUILT_IN, **placement.SCRIPTED, **WORKERS}[name]), f"{name}: {planned}")
+        bench.check(sum(slices) == most_parts({**WIDE, **WORKERS}[name]), f"{name}: {planned}")
         bench.check(len(set(slices)) > 1 or name == "worker-gpt", f"{name}: unequal machines have {slices}")
         for planned_row, row in zip(planned["ranks"], found["ranks"] if found else ()):
             bench.check(planned_row["sent"] * found["steps"] == row["sent"], f"{name}: rank {row['rank']} sends {row['sent']} bytes, {planned_row['sent']} a step are planned")
@@ -149,9 +161,8 @@ def measured(bench):
 
 def pipelines(bench):
     """Ranks that are stages of a pipeline: the state of one process, and the bytes that the plan foretells; interrupted runs go on without a pipeline, and with one."""
-    cases = {**placement.BUILT_IN, **placement.SCRIPTED}
     for name, stages, parts in (("clipped", 2, 3), ("clipped", 3, 1), ("gpt", 3, None), ("gpt", 2, 6), ("cut", 2, 4), ("cut-gpt", 2, 3), ("cut-gpt", 3, 2), ("normed", 2, None), ("resnet20", 3, None), ("counting", 2, 4)):
-        words = [f"{name}.json", "--data", f"{cases[name][1]}.h5"]
+        words = [f"{name}.json", "--data", f"{WIDE[name][1]}.h5"]
         whole = bench.run("dgx-train", *words, "-o", f"{name}.piped.whole", "--force")
         plan = f"{name}.{stages}.{parts}.pipeline.json"
         planned = bench.run("dgx-plan", f"{name}.json", "--machines", "machines.json", "--stages", str(stages), *(["--parts", str(parts)] if parts else []), "-o", plan)
@@ -161,9 +172,7 @@ def pipelines(bench):
         bench.check(parts is None or planned["parts"] == parts, f"{name}: {planned}")
         for planned_row, row in zip(planned["ranks"], found["ranks"] if found else ()):
             bench.check(planned_row["from_line"] > 0 or row["rank"] == 0, f"{name}: {planned}")
-    bench.run("dgx-prove", "clipped.json", "clipped.piped2.3", "--key", "solver.pem", "-o", "piped.proof.json")
-    verdict = bench.run("dgx-verify", "clipped.json", "piped.proof.json", "--from", "clipped.piped2.3", "--data", "images.h5", "--all", "--key", "verifier.pem", "-o", "piped.verdict.json")
-    bench.check(verdict["verdict"] == "accepted", f"a pipeline's run: {verdict}")
+        verified(bench, name, f"{name}.piped{stages}.{parts}", WIDE[name][1])
 
 
 def ranks_of(parent):
@@ -185,6 +194,13 @@ def rows_of(bench, run):
         return pathlib.Path(bench.path(f"{run}/log.csv")).read_text().count("\n")
     except FileNotFoundError:
         return 0
+
+
+def ends_killed(bench, running, ranks):
+    """mpirun ends after one of its processes was killed, and says so; in fewer words where that had hardly begun."""
+    _, err = running.communicate(timeout=100)
+    is_told = "exited on signal 9 (Killed)" in err or "1 process returned\na non-zero exit code" in err
+    bench.check(running.returncode == 128 + signal.SIGKILL and is_told, f"a killed rank of {ranks}: exit {running.returncode}: {err}")
 
 
 def kills(bench, count, seed):
@@ -214,8 +230,7 @@ def kills(bench, count, seed):
         if processes and running.poll() is None:
             os.kill(numbers.choice(processes), signal.SIGKILL)
             killed += 1
-        running.communicate(timeout=100)
-        bench.check(running.returncode != 0, f"a killed rank of {ranks} goes unnoticed")
+        ends_killed(bench, running, ranks)
     bench.check(killed == count, f"killed {killed} times of {count}")
     found, _ = train(bench, 3, *words, "-o", "killed")
     bench.check(found and found["state"] == whole, f"killed {killed} times: {found}, expected {whole}")
@@ -236,16 +251,39 @@ def kills(bench, count, seed):
         bench.check(found["state"] == whole and found["resumed_from"] > 0, f"after a stop of rank {which}: {found}")
 
 
+def dispute(bench, name, of, data, segment):
+    """The ruling about a segment of a proof of a faulty run, played to its end by both sides."""
+    words = [f"{name}.json", "game.jsonl", "--from", of, "--data", f"{data}.h5"]
+    bench.run("dgx-bisect", "open", words[0], f"{of}.proof.json", "--segment", str(segment), *words[2:], "--key", "verifier.pem", "-o", "game.jsonl", "--force")
+    sides = [("solver", ["--drill"]), ("verifier", [])]
+    for move in range(100):
+        if bench.run("dgx-bisect", "show", "game.jsonl")["over"]:
+            break
+        key, more = sides[move % 2]
+        bench.run("dgx-bisect", "move", *words, "--key", f"{key}.pem", "--notes", f"{of}.{key}.notes", *more, codes=(0, 1))
+    return bench.run("dgx-referee", "game.jsonl", "--key", "verifier.pem", "-o", "ruling.json", "--force", codes=(1,))
+
+
+def convicted(bench, name, run, data, place, line, bit=None):
+    """One process refutes the run, and a dispute about the first segment that differs ends at the last scalar operation of that element (place: step, value, element),
+    of which a number is claimed that differs from the right one in this bit, or in any."""
+    found = verified(bench, name, run, data, "refuted")
+    differs = [segment["index"] for segment in found["segments"] if not segment["agrees"]]
+    ruling = dispute(bench, name, run, data, differs[0])
+    at, scalar = ruling["at"], ruling["scalar"]
+    bench.check((at["step"], at["value"], at["element"]) == place, f"{run}: convicted at {at}, expected {place}")
+    operation = "add" if line["k"] == "dot" else line["do"][-1].split()[0]  # of a dot, the sum of blocks
+    bits = int(scalar["claimed_hex"], 16) ^ int(scalar["result_hex"], 16)
+    bench.check(scalar["operation"] == operation and (bits != 0 if bit is None else bits == 1 << bit), f"{run}: convicted of {scalar}, expected {operation}")
+
+
 def drill(bench):
     fault = "step=3,op=40,element=0,bit=20"
     words = ["clipped.json", "--data", "images.h5", "--drill", fault]
     one = bench.run("dgx-train", *words, "-o", "faulty")
     found, _ = train(bench, 3, *words, "-o", "faulty3")
     bench.check(found and found["state"] == one["state"], f"a drill: {found}, expected {one}")
-    bench.run("dgx-prove", "clipped.json", "faulty3", "--key", "solver.pem", "-o", "faulty.proof.json")
-    verdict = bench.run("dgx-verify", "clipped.json", "faulty.proof.json", "--from", "faulty3", "--data", "images.h5", "--all", "--key", "verifier.pem", "-o", "faulty.verdict.json",
-                        codes=(1,))
-    bench.check(verdict["verdict"] == "refuted", f"a drill is not refuted: {verdict}")
+    convicted(bench, "clipped", "faulty3", "images", (3, 40, 0), lines_of(bench, "clipped").lines[40], 20)
 
 
 def lines_of(bench, name, slices=None):
@@ -254,19 +292,6 @@ def lines_of(bench, name, slices=None):
     page = importlib.util.module_from_spec(found)
     found.loader.exec_module(page)
     return page.Step([json.loads(line) for line in pathlib.Path(bench.path(f"{name}.program.jsonl")).read_text().splitlines()], slices)
-
-
-def dispute(bench, name, of, data):
-    """The ruling about a proof of a faulty run, played to its end by both sides."""
-    words = [f"{name}.json", "game.jsonl", "--from", of, "--data", data]
-    bench.run("dgx-bisect", "open", words[0], f"{of}.proof.json", "--segment", "0", *words[2:], "--key", "verifier.pem", "-o", "game.jsonl", "--force")
-    sides = [("solver", ["--drill"]), ("verifier", [])]
-    for move in range(100):
-        if bench.run("dgx-bisect", "show", "game.jsonl")["over"]:
-            break
-        key, more = sides[move % 2]
-        bench.run("dgx-bisect", "move", *words, "--key", f"{key}.pem", "--notes", f"{of}.{key}.notes", *more, codes=(0, 1))
-    return bench.run("dgx-referee", "game.jsonl", "--key", "verifier.pem", "-o", "ruling.json", "--force", codes=(1,))
 
 
 def lies(bench):
@@ -285,12 +310,8 @@ def lies(bench):
             one = bench.run("dgx-train", *words, "-o", f"{run}.one", "--drill", noted)
             bench.check(found and found["state"] == one["state"], f"{name}, {lie}: {found}, by {noted} {one}; {err}")
             bench.check("rank" not in noted and ("position" in noted) == ("carry" in lie), f"{lie} is noted as {noted}")
-            bench.run("dgx-prove", words[0], run, "--key", "solver.pem", "-o", f"{run}.proof.json")
-            verdict = bench.run("dgx-verify", words[0], f"{run}.proof.json", "--from", run, "--data", f"{data}.h5", "--all", "--key", "verifier.pem", "-o", f"{run}.verdict.json", codes=(1,))
-            bench.check(verdict["verdict"] == "refuted", f"{name}, {lie}: {verdict}")
-            ruling = dispute(bench, name, run, f"{data}.h5")
-            at = ruling["at"]
-            bench.check((at["step"], at["value"], at["element"]) == (1, value, element), f"{name}, {lie}: convicted at {at}")
+            # A carry is added to before the element is there.
+            convicted(bench, name, run, data, (1, value, element), step.lines[value], None if "carry" in lie else 22)
     # Goes on with that drill, by those ranks or by the fault that was noted, and no other.
     again = [*words, "-o", run, "--drill"]
     found, _ = train(bench, 3, *again, f"step=1,{lie},element={element},bit=22")
@@ -298,6 +319,8 @@ def lies(bench):
     train(bench, 3, *again, f"step=1,{lie},element={element},bit=21", code=65)
     refused(bench, 3, [*words, "--drill", f"step=1,rank=2,carry={carried},element=0,bit=1"], 2, "rank 0 (", "drill: rank 2 is the last, which carries nothing on")
     refused(bench, 2, [*words, "--drill", f"step=1,rank=2,carry={carried},element=0,bit=1"], 2, "rank 0 (", "drill: there is no rank 2, there are 2")
+    refused(bench, 2, ["clipped.json", "--data", "images.h5", "--placement", "clipped.2.3.pipeline.json", "--drill", "step=1,rank=0,carry=40,element=0,bit=1"], 2, "rank 0 (",
+            "drill: only ranks that share each batch can lie, not the stages of a pipeline")
 
 
 def refused(bench, ranks, words, code, *expected):
@@ -375,7 +398,7 @@ def main():
         for name in ("submitter", "solver", "verifier"):
             bench.run("dgx-key", "new", name)
         placement.pack(bench)
-        cases = {**placement.BUILT_IN, **placement.SCRIPTED, **WORKERS}
+        cases = {**WIDE, **WORKERS}
         for name, case in cases.items():
             placement.submit(bench, name, case)
         write_machines(bench, "machines.json", 300)

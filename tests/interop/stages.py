@@ -60,9 +60,8 @@ def side_by_side(bench):
         # Besides the steps' messages, a stage gives rank 0 its entries when it saves, and rank 0 those of all at the beginning.
         for planned_row, row in zip(planned["ranks"][stages:], found["ranks"][stages:] if found else ()):
             bench.check(planned_row["sent"] * found["steps"] == row["sent"], f"{name}: rank {row['rank']} sends {row['sent']} bytes, {planned_row['sent']} a step are planned")
-    bench.run("dgx-prove", "four-gpt.json", "four-gpt.beside2x2.all", "--key", "solver.pem", "-o", "beside.proof.json")
-    verdict = bench.run("dgx-verify", "four-gpt.json", "beside.proof.json", "--from", "four-gpt.beside2x2.all", "--data", "text.h5", "--all", "--key", "verifier.pem", "-o", "beside.verdict.json")
-    bench.check(verdict["verdict"] == "accepted", f"a run of pipelines: {verdict}")
+        ranks.verified(bench, name, run, cases[name][1])
+        ranks.verified(bench, name, f"{run}.all", cases[name][1])
 
 
 def codes(bench):
@@ -134,9 +133,7 @@ def divergences(bench):
             out = ranks.start(bench, count, *words, "-o", run, *plan).communicate(timeout=200)[0]
             found = json.loads(out.splitlines()[0]) if out.strip() else {}
             bench.check([found.get(key) for key in ("state", "steps", "diverged")] == [one["state"], one["steps"], True], f"{run}: {found}, expected {one}")
-            bench.run("dgx-prove", words[0], run, "--key", "solver.pem", "-o", f"{run}.proof.json")
-            verdict = bench.run("dgx-verify", words[0], f"{run}.proof.json", "--from", run, "--data", "poison.h5", "--all", "--key", "verifier.pem", "-o", f"{run}.verdict.json")
-            bench.check(verdict["verdict"] == "accepted", f"{run}: {verdict}")
+            ranks.verified(bench, name, run, "poison")
 
 
 def rehearse(bench, count, task, data, plan, machines, *more, code=0):
