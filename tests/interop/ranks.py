@@ -1,4 +1,4 @@
-"""Trainings of several processes that mpirun starts: ranks.py --bin FOLDER --plugins FOLDER [--kills N] [--seed S] [--sanitized]
+"""Trainings of several processes that mpirun starts: ranks.py --bin FOLDER --plugins FOLDER [--kills N] [--seed S]
 
 digests   models of every kind have the state of one process, for 1 to 7 ranks of unequal parts and for --parts, and each of these runs is proved and verified by one
 plans     ranks have the parts that a plan gives them, over an emulated network
@@ -6,8 +6,7 @@ pipelines ranks have the stages that a plan gives them: the same state, saved, r
 kills     a rank is killed at a random moment, N times (default 3), and the run goes on with another number of ranks, in a pipeline, or without any
 drill     a run with a fault, made by ranks, is the one that a single process makes, is refuted by one, and a dispute about it ends at that operation
 lies      so is one in which a rank lies to the others, and a dispute about it ends at an operation
-refusals  what cannot begin says why, with the rank that it is about, and leaves no run
-memory    a rank that gets none says so, and ends all (not with --sanitized)
+refusals  what cannot begin says why, with the rank that it is about, and leaves no run (rank_failures.py: ranks of which one is not as the others)
 Exits 77 without mpirun, NumPy, h5py and Debian's python3-torch.
 """
 
@@ -354,18 +353,8 @@ def refusals(bench):
     refused(bench, 2, ["clipped.json", *data, "--placement", "absent.json"], 66, "rank 0 (", "absent.json")
     refused(bench, 2, ["clipped.json", *data, "--placement", "images.h5"], 65, "rank 0 (", "images.h5")
     refused(bench, 4, ["clipped.json", *data, "--emulate", "machines.json"], 2, "rank 0 (", "machines.json: has 3 machines, for 4 ranks")
-    # Ranks that differ: each side of a colon is a program of its own.
-    program = os.path.join(bench.bin, "dgx-train")
-    tail = ["--mpi", "--threads", "1", "-q", "-o", "never"]
-    for other, code, expected in ((["counting.json", "--data", "text.h5"], 65, "has another task than rank 0"),
-                                  (["convolutions.json", "--data", "pictures.h5"], 65, "rank 1 ("),
-                                  (["convolutions.json", *data, "--emulate", "machines.json"], 65, "has another plan, network or drill than rank 0"),
-                                  (["convolutions.json", *data, "--drill", "step=1,op=3,element=0,bit=1"], 65, "has another plan, network or drill than rank 0")):
-        done = subprocess.run([MPIRUN, "--oversubscribe", "-n", "1", program, "convolutions.json", *data, *tail, ":", "-n", "1", program, *other, *tail], cwd=bench.folder,
-                              capture_output=True, text=True, env=os.environ | ENVIRONMENT, timeout=100)
-        bench.check(done.returncode == code and expected in done.stderr, f"{other}: exit {done.returncode}: {done.stderr}")
-        bench.check(not os.path.exists(bench.path("never")), f"{other}: a refused call left a run")
     # Without mpirun's help, and without MPI.
+    program = os.path.join(bench.bin, "dgx-train")
     alone = "started as one of 3 processes, of which MPI knows this one alone"
     for words, more, code, expected in ((["env", "PMI_SIZE=3", "PMI_RANK=0"], ["--mpi"], 2, alone), (["env", "SLURM_STEP_NUM_TASKS=3"], ["--mpi"], 2, alone), ([MPIRUN, "--oversubscribe", "-n", "2"], [], 2, "add --mpi"), ([], ["--mpi", "--device", "cuda"], 2, "--mpi is for the CPU"),
                                         ([], ["--mpi", "--parts", "2"], 2, "--parts"), (["env", "DGX_MPI_MODULE=/nonexistent"], ["--mpi"], 70, "--mpi: cannot open its module")):
@@ -375,24 +364,10 @@ def refusals(bench):
         bench.check(not os.path.exists(bench.path("never")), f"{words} {more}: a refused call left a run")
 
 
-def no_memory(bench):
-    """A rank that gets no memory, where the others wait for it, says so and ends all."""
-    bench.run("dgx-submit", "--data", "images.h5", "--model", "mlp:64-3000-3000-5", "--loss", "cross-entropy", "--optimizer", "sgd:lr=0.1", "--batch", "8", "--steps", "4", "--seed", "1",
-              "--key", "submitter.pem", "-o", "big.json")
-    words = [os.path.join(bench.bin, "dgx-train"), "big.json", "--data", "images.h5", "-o", "big", "--mpi", "--threads", "1", "-q"]
-    for limit in (250_000, 300_000, 340_000, 360_000):
-        limited = ["sh", "-c", f'ulimit -v {limit}; exec "$@"', "sh", *words]
-        for first, second in ((words, limited), (limited, words)):
-            done = subprocess.run([MPIRUN, "--oversubscribe", "-n", "1", *first, ":", "-n", "1", *second], cwd=bench.folder, capture_output=True, text=True, env=os.environ | ENVIRONMENT,
-                                  timeout=100)
-            bench.check(done.returncode == 0 or "memory" in done.stderr, f"ulimit -v {limit}: exit {done.returncode}: {done.stderr}")
-
-
 def main():
     parser = support.parser()
     parser.add_argument("--kills", type=int, default=3)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--sanitized", action="store_true", help="the programs are a sanitizer's, which start in no little memory")
     options = support.parsed(parser)
     with support.Bench(options.bin) as bench:
         for name in ("submitter", "solver", "verifier"):
@@ -409,10 +384,8 @@ def main():
         drill(bench)
         lies(bench)
         refusals(bench)
-        if not options.sanitized:
-            no_memory(bench)
         kills(bench, options.kills, options.seed)
-        needs.counted(6 if options.sanitized else 7, 1 if options.sanitized else 0)
+        needs.counted(7, 0)
 
 
 if __name__ == "__main__":
