@@ -7,7 +7,8 @@ usage: without.py list
 
 A Python module is hidden by one of its name that raises ImportError, a program by a PATH without it, the dataset by another place, a GPU from CUDA, NVRTC
 by a library that is not there. What a build is configured with is taken from a second folder, BUILD/without/NAME, in which nothing is built: there the
-tests must be stand-ins that skip. A test that passes without the thing that it needs fails the comparison, as does one that is skipped and not listed.
+tests must be stand-ins that skip. Where the thing is a module that programs open, all else must be compiled and linked as in BUILD: so what BUILD's tests say of
+programs that do not find it is said of a build without it. A test that passes without the thing that it needs fails the comparison, as does one that is skipped and not listed.
 """
 
 import argparse
@@ -28,6 +29,7 @@ MODULES = {"numpy": "numpy", "h5py": "h5py", "cryptography": "cryptography", "sa
 PROGRAMS = ("bash", "zsh", "fish", "chromium", "ssh-keygen", "cuobjdump", "compute-sanitizer", "clang-format-14", "strace")
 PLACES = {"fashion-mnist": {"DGX_FASHION_MNIST": "/nonexistent"}, "gpu": {"CUDA_VISIBLE_DEVICES": ""}, "nvrtc": {"DGX_NVRTC": "/nonexistent/libnvrtc.so"}}
 CONFIGURED = {"nvcc": ["-DDGX_CUDA=off"], "libtorch": ["-DDGX_TORCH=off"], "libcurl": ["-DDGX_HTTP=off"], "mpi": ["-DDGX_MPI=off"]}
+MODULES_OF_PROGRAMS = ("libcurl", "mpi")  # those of CONFIGURED without which every other file is as with them
 
 
 def table():
@@ -74,7 +76,7 @@ def configured(thing, build):
     """A folder of the same build but for the thing, configured and not built."""
     folder = pathlib.Path(build, "without", thing)
     cache = pathlib.Path(build, "CMakeCache.txt").read_text()
-    kept = re.findall(r"^(CMAKE_BUILD_TYPE|CMAKE_CXX_COMPILER|CMAKE_C_COMPILER|DGX_TORCH|DGX_SANITIZE):\w+=(.+)$", cache, re.M)
+    kept = re.findall(r"^(CMAKE_BUILD_TYPE|CMAKE_CXX_COMPILER|CMAKE_C_COMPILER|CMAKE_\w*FLAGS\w*|DGX_TORCH|DGX_SANITIZE):\w+=(.+)$", cache, re.M)
     words = [f"-D{name}={value}" for name, value in kept] + CONFIGURED[thing]
     done = subprocess.run(["cmake", "-G", "Ninja", "-S", TESTS.parent, "-B", folder, *words], capture_output=True, text=True)
     if done.returncode:
@@ -119,6 +121,13 @@ def skipped(results):
     return {name for name, (status, output) in results.items() if status == "skipped" or cases.counted(output)[1]}
 
 
+def commands_of(build):
+    """{command: output} of all that is compiled from C++ or linked, the build's folder left out."""
+    listed = subprocess.run(["ninja", "-t", "compdb"], cwd=build, capture_output=True, text=True, check=True).stdout
+    made = [each for each in json.loads(listed) if each["output"].endswith(".cc.o") or each["command"].startswith(": &&")]
+    return {each["command"].replace(str(build), ""): each["output"] for each in made}
+
+
 def check_configured(thing, build):
     """Stand-ins: what they say is all that they do, so that they run where nothing is built. All of them, and no other test."""
     folder = configured(thing, build)
@@ -130,6 +139,9 @@ def check_configured(thing, build):
     problems += [f"{name} does not know that {thing} is missing" for name in set(listed) - wanted - already
                  if commands.get(name) == usual.get(name)]
     problems += [f"{name} is skipped without {thing}, and {TABLE.name} does not say so" for name in sorted(stands - wanted - already)]
+    if thing in MODULES_OF_PROGRAMS:
+        made, as_usual = commands_of(folder.resolve()), commands_of(build)
+        problems += [f"{made[command]} is made in another way without {thing}" for command in sorted(set(made) - set(as_usual))]
     with tempfile.TemporaryDirectory(prefix="dgx-without-") as scratch:
         results = ctest(folder.resolve(), scratch, os.environ, ["-R", pattern(wanted)])
     return problems + compare(thing, results, set()), len(results)
