@@ -21,7 +21,14 @@ STEPS = 6
 ENDS = (0, 1)  # trained, or diverged: some of what is drawn does
 OPTIMIZERS = ("sgd:lr=0.1", "sgd:lr=0.1,momentum=0.9", "adam:lr=1e-2", "adamw:lr=1e-2")
 # Models whose parts can be made one after another.
-IN_TURN = {"regression", "clipped", "gpt", "switch", "convolutions", "counting"}
+IN_TURN = {"regression", "clipped", "gpt", "switch", "cut", "cut-gpt", "convolutions", "counting"}
+
+
+def draw_optimizer(chance, is_compressed):
+    """An optimiser: of workers that may send few of their numbers, as likely as not, one that does."""
+    if not is_compressed or chance.random() < 0.5:
+        return chance.choice(OPTIMIZERS)
+    return f"dgc:lr=0.1,density={chance.choice((0.02, 0.1, 0.5))},warmup={chance.choice((0, 3))}{chance.choice(('', ',bits=8'))}{chance.choice(('', ',clip=1'))}"
 
 
 def draw_task(bench, chance, number, only):
@@ -38,8 +45,9 @@ def draw_task(bench, chance, number, only):
     workers = chance.choice(divisors) if chance.random() < 0.4 and model not in ("recurrence", "encoder") else 1
     options = [*more, *(["--input", "i64"] if model == "counting" and "--input" not in more else []), *(["--workers", str(workers)] if workers > 1 else []),
                *(["--accumulate", "2"] if chance.random() < 0.2 else []), *(["--clip-norm", "1"] if chance.random() < 0.3 and "--clip-norm" not in more else [])]
+    optimizer = draw_optimizer(chance, workers > 1 and not {"--accumulate", "--clip-norm"} & set(options))
     name = f"task{number}"
-    placement.submit(bench, name, (what, data, loss, chance.choice(OPTIMIZERS), options, batch), steps=STEPS, seed=chance.randrange(1 << 30))
+    placement.submit(bench, name, (what, data, loss, optimizer, options, batch), steps=STEPS, seed=chance.randrange(1 << 30))
     return name, model, f"{data}.h5", workers if workers > 1 else batch
 
 
