@@ -205,7 +205,7 @@ def ends_killed(bench, running, ranks):
 def kills(bench, count, seed):
     """A training whose ranks are killed again and again, and stopped by a signal, ends as one that is not."""
     numbers = random.Random(seed)
-    bench.run("dgx-submit", "--data", "images.h5", "--model", "mlp:64-512-5", "--loss", "cross-entropy", "--optimizer", "adam:lr=1e-3", "--batch", "12", "--steps", str(300 * (count + 2)),
+    bench.run("dgx-submit", "--data", "images.h5", "--model", "mlp:64-512-5", "--loss", "cross-entropy", "--optimizer", "adam:lr=1e-3", "--batch", "12", "--steps", str(600 * (count + 2)),
               "--checkpoint-every", "40", "--seed", "1", "--key", "submitter.pem", "-o", "long.json")
     words = ["long.json", "--data", "images.h5"]
     whole = bench.run("dgx-train", *words, "-o", "long.run")["state"]
