@@ -194,8 +194,8 @@ void PartsExecutor::ByStages::find_homes() {
 void PartsExecutor::ByStages::find_messages(StagePiece& piece) const {
   Values read, made;
   for (const ValueIndex line : piece.phase.origin.indices()) {
-    const ValueIndex v = piece.phase.piece.origins[line].value;
-    if (v == kernels::kNoValue) continue;
+    const auto& [v, as] = piece.phase.piece.origins[line];
+    if (v == kernels::kNoValue || as != PieceLine::As::kMade) continue;  // whole values are the head's
     const bool is_input = piece.phase.piece.program.values[line].kind == Kind::kInput;
     (is_input ? read : made).insert(v);
   }

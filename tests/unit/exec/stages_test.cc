@@ -215,6 +215,37 @@ TEST_CASE("pipelines may be cut at any forward lines") {
   }
 }
 
+TEST_CASE("what the head makes is not waited for, though a stage makes it for others, too") {
+  // Stage 0 reads line 8 whole, which the head makes, before stage 1 can make it for line 13.
+  const Stored stored(Result<std::string>(
+      R"({"k":"input","next":12,"s":[],"src":"state loss","t":"f32","v":0}
+{"k":"input","next":15,"s":[3],"src":"state model/w","t":"f32","v":1}
+{"k":"input","next":6,"s":[4,3],"src":"state optimizer/first","t":"f32","v":2}
+{"k":"input","next":8,"s":[4,3],"src":"state optimizer/second","t":"f32","v":3}
+{"k":"input","next":16,"s":[],"src":"state step","t":"i64","v":4}
+{"k":"input","s":[4,3],"src":"batch x","t":"f32","v":5}
+{"do":["mul x0 0x1p-1"],"k":"map","s":[4,3],"t":"f32","v":6,"x":["5[i0,i1]"]}
+{"do":["mul x0 x1"],"k":"map","s":[4,3],"t":"f32","v":7,"x":["6[i0,i1]","1[i1]"]}
+{"do":["add x0 x0"],"k":"map","s":[4,3],"t":"f32","v":8,"x":["6[i0,i1]"]}
+{"f":[4],"k":"sum","s":[3],"t":"f32","v":9,"x":["8[k0,i0]"]}
+{"do":["sub x0 x1"],"k":"map","s":[4,3],"t":"f32","v":10,"x":["7[i0,i1]","9[i1]"]}
+{"do":["add x0 x1"],"k":"map","s":[4,3],"t":"f32","v":11,"x":["7[i0,i1]","8[i0,i1]"]}
+{"f":[4,3],"k":"sum","s":[],"t":"f32","v":12,"x":["11[k0,k1]"]}
+{"do":["mul x0 x1"],"k":"map","s":[4,3],"t":"f32","v":13,"x":["10[i0,i1]","8[i0,i1]"]}
+{"f":[4],"k":"dot","s":[3],"t":"f32","v":14,"x":["13[k0,i0]","5[k0,i0]"]}
+{"do":["fma x0 -0x1p-4 x1"],"k":"map","s":[3],"t":"f32","v":15,"x":["14[i0]","1[i0]"]}
+{"do":["add x0 1"],"k":"map","s":[],"t":"i64","v":16,"x":["4[]"]}
+)"));
+  const auto whole = ExactExecutor::create(stored.program, stored.inputs(), 1).value();
+  const auto expected = states_of(*whole, stored.state, 2);
+  for (const int pipelines : {1, 2}) {
+    CAPTURE(pipelines);
+    const auto exchanges = exchange::make_local(2 * pipelines);
+    const Pipeline pipeline{{ValueIndex(8)}, {0, 1, 4}};
+    require_same(in_stages(stored, pipeline, exchanges, 1, 2), expected);
+  }
+}
+
 TEST_CASE("what is nearly a cut of the model goes through pipelines, too") {
   const std::string cut =
       read_file(DGX_VECTORS "/placement/cut.program.jsonl", program::kMaxProgramBytes).value();
