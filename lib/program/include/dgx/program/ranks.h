@@ -16,9 +16,10 @@ namespace dgx::program {
 /// gather, or give to experts' homes, or get from there. The same on all ranks, and for any number of them.
 [[nodiscard]] kernels::ByValue<std::size_t> waits_of(const Program& program, const Classes& classes);
 
-/// The lines of class C that stand behind the beginning of their phase's gathers, ascending: a rank makes
-/// them while the ranks behind it, which trail it by such lines, make what it waits for. Of each phase but the
-/// last they are its last ones, as many as have together at least the terms of its largest.
+/// The lines of class C that a rank makes after it has begun the gathers of their phase, ascending: meanwhile
+/// the ranks behind it, which trail it by such a line, make what it waits for. They are the last of each
+/// phase but the last phase, which gathers nothing: so many that they have together at least the terms of its
+/// largest.
 [[nodiscard]] std::vector<kernels::ValueIndex> folds_behind_gathers(
     const Program& program, const Classes& classes, const kernels::ByValue<std::size_t>& waits);
 
