@@ -225,7 +225,7 @@ def refusals(bench):
     tail = ["--mpi", "--threads", "1", "-q", "-o", "never"]
     done = subprocess.run([ranks.MPIRUN, "--oversubscribe", "-n", "1", program, "two.json", *DATA, *tail, ":", "-n", "1", program, "two.json", *DATA, "--experts", *tail], cwd=bench.folder,
                           capture_output=True, text=True, env=os.environ | ranks.ENVIRONMENT, timeout=100)
-    bench.check(done.returncode == 65 and "has another plan, network or drill than rank 0" in done.stderr, f"ranks that differ: exit {done.returncode}: {done.stderr}")
+    bench.check(done.returncode == 65 and "has another plan, network, drill or choice of experts than rank 0" in done.stderr, f"ranks that differ: exit {done.returncode}: {done.stderr}")
     # A stranger's plan: experts where there are none, and both ranks by one plan of which one gives the option, too.
     bench.run("dgx-plan", "gpt.json", "--machines", "machines.json", "--ranks", "2", "-o", "strange.json")
     pathlib.Path(bench.path("strange.json")).write_text(json.dumps(json.loads(pathlib.Path(bench.path("strange.json")).read_text()) | {"experts": True}))

@@ -59,7 +59,7 @@ def differ(bench):
     usual = ["convolutions.json", *data]
     of_rank = lambda words: rf"rank 1 \({HOST}\): {words}"
     another_task = of_rank(f"has another task than rank 0, {BRIEF} instead of {BRIEF}")
-    another_plan = of_rank("has another plan, network or drill than rank 0")
+    another_plan = of_rank("has another plan, network, drill or choice of experts than rank 0")
     for other, expected in ((["counting.json", "--data", "text.h5"], another_task),
                             (["convolutions.json", "--data", "pictures.h5"], of_rank(rf"pictures\.h5: dataset {BRIEF}…, the task binds {BRIEF}…")),
                             ([*usual, "--program", "counting.program.jsonl"], of_rank(r"counting\.program\.jsonl: is not the step program that the task binds")),

@@ -29,7 +29,8 @@ Status check_alike(const Exchange& ranks, const std::vector<Greeting>& all) {
     if (same_version && same_plan && all[r].task == all.front().task) continue;
     const std::string name = name_of(ranks, static_cast<int>(r));
     if (!same_version) return malformed(name + ": has another version of dgx than rank 0");
-    if (!same_plan) return malformed(name + ": has another plan, network or drill than rank 0");
+    if (!same_plan)
+      return malformed(name + ": has another plan, network, drill or choice of experts than rank 0");
     return malformed(fmt::format("{}: has another task than rank 0, {} instead of {}", name,
                                  all[r].task.brief(), all.front().task.brief()));
   }

@@ -11,8 +11,10 @@
 
 namespace dgx::jobs {
 
-Checkpointer::Checkpointer(bundle::RunWriter& run, ResumePoint& point, Pace pace)
-    : run_(run), point_(point), pace_(pace), thread_([this] { serve(); }) {}
+Checkpointer::Checkpointer(bundle::RunWriter& run, ResumePoint& point, Pace pace, int threads)
+    : run_(run), point_(point), pace_(pace), threads_(pace == Pace::kAlone ? threads : 1), thread_([this] {
+        serve();
+      }) {}
 
 Checkpointer::~Checkpointer() {
   {
@@ -26,7 +28,7 @@ Checkpointer::~Checkpointer() {
 void Checkpointer::serve() {
   // Training's threads wait for each other at every operation: time that this thread takes from one, it takes
   // from all.
-  ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), 10);
+  if (pace_ == Pace::kBeside) ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), 10);
   std::unique_lock lock(mutex_);
   while (true) {
     changed_.wait(lock, [this] { return work_.has_value() || stop_; });
@@ -44,8 +46,8 @@ void Checkpointer::serve() {
 Status Checkpointer::write(const Work& work) {
   DGX_TRY(const State state, work.state());
   if (work.kind == Kind::kResumePoint)
-    return point_.write(state, run_.index(), run_.constants(), work.losses, {.threads = 1});
-  DGX_TRY(const auto digests, bundle::digests_of(state, run_.constants(), 1));
+    return point_.write(state, run_.index(), run_.constants(), work.losses, {.threads = threads_});
+  DGX_TRY(const auto digests, bundle::digests_of(state, run_.constants(), threads_));
   DGX_CHECK(run_.append(state, digests, work.losses));
   point_.remove();
   return {};

@@ -24,8 +24,8 @@ class Checkpointer {
     kBeside,  ///< training goes on while a state is written
     kAlone,   ///< commit() and save() return when it is: there is no memory for it beside a step's
   };
-  /// Both must outlive it.
-  Checkpointer(bundle::RunWriter& run, ResumePoint& point, Pace pace);
+  /// The run and the point must outlive it. Of `threads`, at least 1, it takes one kBeside training.
+  Checkpointer(bundle::RunWriter& run, ResumePoint& point, Pace pace, int threads);
   ~Checkpointer();
   Checkpointer(const Checkpointer&) = delete;
   Checkpointer& operator=(const Checkpointer&) = delete;
@@ -55,6 +55,7 @@ class Checkpointer {
   bundle::RunWriter& run_;
   ResumePoint& point_;
   Pace pace_;
+  int threads_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::optional<Work> work_;

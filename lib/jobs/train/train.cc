@@ -55,7 +55,8 @@ struct Training {
   std::unique_ptr<Validation> validation;  // null without data for it
   ResumePoint resume_point{options.run};
   Checkpointer checkpointer{run, resume_point,
-                            options.parts > 1 ? Checkpointer::Pace::kAlone : Checkpointer::Pace::kBeside};
+                            options.parts > 1 ? Checkpointer::Pace::kAlone : Checkpointer::Pace::kBeside,
+                            context.threads};
   DrillEffect effect{files, run, executor};
   Clock::time_point saved = Clock::now();  ///< the last checkpoint or resume point, or the call's beginning
   std::vector<float> losses{};             // since the last checkpoint

@@ -85,7 +85,7 @@ TEST_CASE("a rank that is not as rank 0 is named by it, with its machine and wha
   const auto task = [](Greeting& greeting) { greeting.task.bytes[0] = 0xAB; };
   named(1, version, "rank 1 (host1): has another version of dgx than rank 0");
   named(2, version, "rank 2 (host2): has another version of dgx than rank 0");
-  named(2, plan, "rank 2 (host2): has another plan, network or drill than rank 0");
+  named(2, plan, "rank 2 (host2): has another plan, network, drill or choice of experts than rank 0");
   named(1, task, "rank 1 (host1): has another task than rank 0, ab0000000000 instead of 000000000000");
   // Another version may greet in another way: what it says else counts for nothing.
   const auto all = [&](Greeting& greeting) { version(greeting), plan(greeting), task(greeting); };
