@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <map>
-#include <thread>
 
 #include "dgx/core/files.h"
 #include "dgx/exchange/exchange.h"
 #include "dgx/exec/parts_executor.h"
 #include "dgx/program/stages.h"
 #include "exchanges.h"
+#include "rank_threads.h"
 #include "stored_steps.h"
 
 namespace dgx::exec {
@@ -84,24 +84,16 @@ std::vector<Stepped> step_in_column(const Stored& stored, const std::vector<std:
                                     ToldExchange::Spoils spoils = ToldExchange::Spoils::kNothing) {
   const auto exchanges = exchange::make_local(2);
   std::vector<Stepped> out(2);
-  std::vector<std::thread> threads;
-  for (std::size_t r = 0; r < 2; ++r) {
-    threads.emplace_back([&, r] {
-      ToldExchange own(*exchanges[r], kCode, r == 1 ? spoils : ToldExchange::Spoils::kNothing);
-      const auto run = [&]() -> Status {
-        DGX_TRY(auto executor,
-                PartsExecutor::create_stage(own, stored.program, stored.inputs(), 1, {}, bounds));
-        DGX_CHECK(executor->load(stored.state));
-        Status status = executor->step();
-        out[r].saved = executor->saved_bytes();
-        return status;
-      };
-      out[r].status = run();
-      out[r].sent = own.sent;
-      if (!out[r].status.ok()) own.give_up(1);
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  const auto statuses = test::run_ranks(exchanges, [&](std::size_t r) -> Status {
+    ToldExchange own(*exchanges[r], kCode, r == 1 ? spoils : ToldExchange::Spoils::kNothing);
+    DGX_TRY(auto executor, PartsExecutor::create_stage(own, stored.program, stored.inputs(), 1, {}, bounds));
+    DGX_CHECK(executor->load(stored.state));
+    Status status = executor->step();
+    out[r].saved = executor->saved_bytes();
+    out[r].sent = own.sent;
+    return status;
+  });
+  for (std::size_t r = 0; r < out.size(); ++r) out[r].status = statuses[r];
   return out;
 }
 

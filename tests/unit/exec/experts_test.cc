@@ -13,6 +13,7 @@
 #include "drawn_program.h"
 #include "exchanges.h"
 #include "follower.h"
+#include "rank_threads.h"
 #include "stored_steps.h"
 
 namespace dgx::exec {
@@ -163,22 +164,13 @@ TEST_CASE("a damaged message is the failure of a machine, and no finding about t
   for (int number = 0; number < 12; ++number) {
     const auto exchanges = exchange::make_local(3);
     LyingExchange lying(*exchanges[1], LyingExchange::Where::kSend, number);
-    std::vector<Status> statuses(exchanges.size());
-    std::vector<std::thread> threads;
-    for (std::size_t r = 0; r < exchanges.size(); ++r) {
+    const auto statuses = test::run_ranks(exchanges, [&](std::size_t r) -> Status {
       exchange::Exchange& own = r == 1 ? lying : *exchanges[r];
-      threads.emplace_back([&, r] {
-        const auto run = [&]() -> Status {
-          DGX_TRY(auto executor,
-                  PartsExecutor::create_on(own, stored.program, stored.inputs(), 1, {}, ExpertsAt::kHome));
-          DGX_CHECK(executor->load(stored.state));
-          return executor->step();
-        };
-        statuses[r] = run();
-        if (!statuses[r].ok()) own.give_up(1);
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
+      DGX_TRY(auto executor,
+              PartsExecutor::create_on(own, stored.program, stored.inputs(), 1, {}, ExpertsAt::kHome));
+      DGX_CHECK(executor->load(stored.state));
+      return executor->step();
+    });
     CAPTURE(number);
     CHECK(lying.has_lied());
     for (const Status& status : statuses) {

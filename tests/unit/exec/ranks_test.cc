@@ -14,12 +14,14 @@
 #include "exchanges.h"
 #include "follower.h"
 #include "instruction_sets.h"
+#include "rank_threads.h"
 #include "stored_steps.h"
 
 namespace dgx::exec {
 namespace {
 
 using kernels::ValueIndex;
+using test::Exchanges;
 using test::Follower;
 using test::LyingExchange;
 using test::require_same;
@@ -27,37 +29,23 @@ using test::SlowExchange;
 using test::states_of;
 using test::Stored;
 
-using Exchanges = std::vector<std::unique_ptr<exchange::Exchange>>;
-
 /// The states of each rank after each step, by threads of this process that are ranks. `lying` is used
 /// instead of that rank's.
 std::vector<std::vector<State>> on_ranks(const Stored& stored, const Exchanges& exchanges, int threads,
                                          int steps, LyingExchange* lying = nullptr) {
   std::vector<std::vector<State>> states(exchanges.size());
-  std::vector<std::string> errors(exchanges.size());
-  std::vector<std::thread> all;
-  for (std::size_t r = 0; r < exchanges.size(); ++r) {
-    all.emplace_back([&, r] {
-      exchange::Exchange& own =
-          lying != nullptr && lying->rank() == static_cast<int>(r) ? *lying : *exchanges[r];
-      const auto run = [&]() -> Status {
-        DGX_TRY(auto executor, PartsExecutor::create_on(own, stored.program, stored.inputs(), threads));
-        DGX_CHECK(executor->load(stored.state));
-        for (int s = 0; s < steps; ++s) {
-          DGX_CHECK(executor->step());
-          DGX_TRY(State state, executor->state());
-          states[r].push_back(std::move(state));
-        }
-        return {};
-      };
-      const Status status = run();
-      if (status.ok()) return;
-      errors[r] = status.error().message;
-      own.give_up(1);
-    });
-  }
-  for (std::thread& thread : all) thread.join();
-  for (const std::string& error : errors) CHECK(error == "");
+  test::check_ranks(exchanges, [&](std::size_t r) -> Status {
+    exchange::Exchange& own =
+        lying != nullptr && lying->rank() == static_cast<int>(r) ? *lying : *exchanges[r];
+    DGX_TRY(auto executor, PartsExecutor::create_on(own, stored.program, stored.inputs(), threads));
+    DGX_CHECK(executor->load(stored.state));
+    for (int s = 0; s < steps; ++s) {
+      DGX_CHECK(executor->step());
+      DGX_TRY(State state, executor->state());
+      states[r].push_back(std::move(state));
+    }
+    return {};
+  });
   return states;
 }
 
@@ -247,25 +235,17 @@ std::optional<State> state_after_lie(const Stored& stored, const RankLie& lie, i
                                      std::optional<Fault>& fault) {
   const auto exchanges = exchange::make_local(ranks);
   std::vector<State> states(exchanges.size());
-  std::vector<std::thread> all;
   std::vector<std::optional<Fault>> faults(exchanges.size());
-  for (std::size_t r = 0; r < exchanges.size(); ++r) {
-    all.emplace_back([&, r] {
-      const auto executor =
-          PartsExecutor::create_on(*exchanges[r], stored.program, stored.inputs(), 1).value();
-      if (const auto found = executor->set_lie(lie); found.ok()) faults[r] = *found;
-      if (!faults[r]) return;
-      const auto run = [&]() -> Status {
-        DGX_CHECK(executor->load(stored.state));
-        DGX_CHECK(executor->make_step_with_lie());
-        executor->end_step();
-        DGX_TRY(states[r], executor->state());
-        return {};
-      };
-      if (!run().ok()) exchanges[r]->give_up(1);
-    });
-  }
-  for (std::thread& thread : all) thread.join();
+  test::check_ranks(exchanges, [&](std::size_t r) -> Status {
+    DGX_TRY(const auto executor, PartsExecutor::create_on(*exchanges[r], stored.program, stored.inputs(), 1));
+    if (const auto found = executor->set_lie(lie); found.ok()) faults[r] = *found;
+    if (!faults[r]) return {};
+    DGX_CHECK(executor->load(stored.state));
+    DGX_CHECK(executor->make_step_with_lie());
+    executor->end_step();
+    DGX_TRY(states[r], executor->state());
+    return {};
+  });
   fault = faults.front();
   if (!fault) return std::nullopt;
   for (const State& state : states) require_same({state}, {states.front()});

@@ -1,11 +1,11 @@
 // Rehearsals of steps: ranks sleep instead of computing, and send what they would.
 #include <catch2/catch.hpp>
 #include <chrono>
-#include <thread>
 
 #include "dgx/exchange/exchange.h"
 #include "dgx/exec/parts_executor.h"
 #include "dgx/program/stages.h"
+#include "rank_threads.h"
 #include "stored_steps.h"
 
 namespace dgx::exec {
@@ -34,41 +34,29 @@ TEST_CASE("a rehearsal sends what a step sends, and sleeps instead of computing"
                         : PartsExecutor::create_on(ranks, stored.program, stored.inputs(), 1, {}, experts);
     };
     const auto exchanges = exchange::make_local(4);
-    std::vector<std::thread> all;
-    std::vector<std::string> errors(4);
     std::vector<std::int64_t> computed(4), slept(4);
     std::vector<double> seconds(4);
     std::vector<Rehearsal> told(4);
-    for (std::size_t r = 0; r < 4; ++r) {
-      all.emplace_back([&, r] {
-        const auto run = [&]() -> Status {
-          exchange::Exchange& ranks = *exchanges[r];
-          DGX_TRY(const auto executor, make(ranks));
-          DGX_CHECK(executor->prepare_rehearsal({100, 1000}));
-          DGX_CHECK(executor->load(stored.state));
-          DGX_CHECK(executor->step());
-          DGX_CHECK(executor->step());
-          const std::int64_t before = ranks.traffic().sent;
-          DGX_CHECK(executor->step());
-          computed[r] = ranks.traffic().sent - before;
-          DGX_TRY(told[r], executor->rehearse());
-          const auto begin = std::chrono::steady_clock::now();
-          const std::int64_t between = ranks.traffic().sent;
-          DGX_CHECK(executor->step());
-          slept[r] = ranks.traffic().sent - between;
-          seconds[r] = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-          return {};
-        };
-        const Status status = run();
-        if (status.ok()) return;
-        errors[r] = status.error().message;
-        exchanges[r]->give_up(1);
-      });
-    }
-    for (std::thread& thread : all) thread.join();
+    test::check_ranks(exchanges, [&](std::size_t r) -> Status {
+      exchange::Exchange& ranks = *exchanges[r];
+      DGX_TRY(const auto executor, make(ranks));
+      DGX_CHECK(executor->prepare_rehearsal({100, 1000}));
+      DGX_CHECK(executor->load(stored.state));
+      DGX_CHECK(executor->step());
+      DGX_CHECK(executor->step());
+      const std::int64_t before = ranks.traffic().sent;
+      DGX_CHECK(executor->step());
+      computed[r] = ranks.traffic().sent - before;
+      DGX_TRY(told[r], executor->rehearse());
+      const auto begin = std::chrono::steady_clock::now();
+      const std::int64_t between = ranks.traffic().sent;
+      DGX_CHECK(executor->step());
+      slept[r] = ranks.traffic().sent - between;
+      seconds[r] = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+      return {};
+    });
     for (std::size_t r = 0; r < 4; ++r) {
       CAPTURE(r);
-      CHECK(errors[r] == "");
       CHECK(computed[r] == slept[r]);
       REQUIRE(told[r].sleeps.size() == 4);
       CHECK(told[r].sleeps == told[0].sleeps);

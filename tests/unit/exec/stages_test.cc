@@ -11,6 +11,7 @@
 #include "dgx/lowering/workers.h"
 #include "dgx/program/pieces.h"
 #include "dgx/program/stages.h"
+#include "rank_threads.h"
 #include "stored_steps.h"
 
 namespace dgx::exec {
@@ -21,7 +22,7 @@ using test::require_same;
 using test::states_of;
 using test::Stored;
 
-using Exchanges = std::vector<std::unique_ptr<exchange::Exchange>>;
+using test::Exchanges;
 
 /// Cuts of a step, and bounds of the parts of its batch.
 struct Pipeline {
@@ -45,30 +46,18 @@ std::vector<ValueIndex> even_cuts(const Stored& stored, std::size_t stages) {
 std::vector<State> in_stages(const Stored& stored, const Pipeline& pipeline, const Exchanges& exchanges,
                              int threads, int steps) {
   std::vector<State> states;
-  std::vector<std::string> errors(exchanges.size());
-  std::vector<std::thread> all;
-  for (std::size_t r = 0; r < exchanges.size(); ++r) {
-    all.emplace_back([&, r] {
-      const auto run = [&]() -> Status {
-        DGX_TRY(auto executor, PartsExecutor::create_stage(*exchanges[r], stored.program, stored.inputs(),
-                                                           threads, pipeline.cuts, pipeline.bounds));
-        DGX_CHECK(executor->load(stored.state));
-        for (int s = 0; s < steps; ++s) {
-          DGX_CHECK(executor->step());
-          DGX_TRY(State state, executor->collect());
-          CHECK(state.empty() == (r != 0));
-          if (r == 0) states.push_back(std::move(state));
-        }
-        return {};
-      };
-      const Status status = run();
-      if (status.ok()) return;
-      errors[r] = status.error().message;
-      exchanges[r]->give_up(1);
-    });
-  }
-  for (std::thread& thread : all) thread.join();
-  for (const std::string& error : errors) CHECK(error == "");
+  test::check_ranks(exchanges, [&](std::size_t r) -> Status {
+    DGX_TRY(auto executor, PartsExecutor::create_stage(*exchanges[r], stored.program, stored.inputs(),
+                                                       threads, pipeline.cuts, pipeline.bounds));
+    DGX_CHECK(executor->load(stored.state));
+    for (int s = 0; s < steps; ++s) {
+      DGX_CHECK(executor->step());
+      DGX_TRY(State state, executor->collect());
+      CHECK(state.empty() == (r != 0));
+      if (r == 0) states.push_back(std::move(state));
+    }
+    return {};
+  });
   return states;
 }
 

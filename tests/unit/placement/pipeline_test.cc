@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <numeric>
-#include <thread>
 
 #include "dgx/exchange/exchange.h"
+#include "rank_threads.h"
 #include "stored_steps.h"
 
 using namespace dgx;
@@ -59,20 +59,13 @@ struct Task {
 std::vector<std::int64_t> sent(const Stored& stored, const std::vector<ValueIndex>& cuts,
                                const std::vector<std::int64_t>& bounds, int pipelines) {
   const auto exchanges = exchange::make_local(pipelines * (static_cast<int>(cuts.size()) + 1));
-  std::vector<std::thread> all;
-  for (const auto& own : exchanges) {
-    all.emplace_back([&, ranks = own.get()] {
-      const auto run = [&]() -> Status {
-        DGX_TRY(auto stage,
-                exec::PartsExecutor::create_stage(*ranks, stored.program, stored.inputs(), 1, cuts, bounds));
-        DGX_CHECK(stage->load(stored.state));
-        DGX_CHECK(stage->step());
-        return stage->step();
-      };
-      if (!run().ok()) ranks->give_up(1);
-    });
-  }
-  for (std::thread& thread : all) thread.join();
+  test::check_ranks(exchanges, [&](std::size_t r) -> Status {
+    DGX_TRY(auto stage, exec::PartsExecutor::create_stage(*exchanges[r], stored.program, stored.inputs(), 1,
+                                                          cuts, bounds));
+    DGX_CHECK(stage->load(stored.state));
+    DGX_CHECK(stage->step());
+    return stage->step();
+  });
   std::vector<std::int64_t> out;
   for (const auto& own : exchanges) out.push_back(own->traffic().sent);
   return out;
