@@ -36,8 +36,6 @@ class Play {
   }
 
  private:
-  static constexpr std::int64_t kLengthBytes = 8;  // of a message of rows
-
   [[nodiscard]] std::size_t ranks() const { return clocks_.ranks(); }
   [[nodiscard]] std::int64_t slices_of(std::size_t r) const { return bounds_[r + 1] - bounds_[r]; }
 

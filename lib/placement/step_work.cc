@@ -35,7 +35,6 @@ std::int64_t bytes_of(const Primitive& line) {
 
 /// Bits of a float's place and value in the sparse coding, at a density of a thousandth.
 constexpr double kCodedBits = 43.5;
-constexpr std::int64_t kLengthBytes = 8;
 
 /// The bytes of so many floats when some slices have each added this share of numbers that are not 0.
 std::int64_t coded_bytes(std::int64_t bytes, double density, std::int64_t slices) {

@@ -188,7 +188,8 @@ bench_distributed() {
   fashion || return 0
   command -v mpirun >/dev/null || { skip "ranks need openmpi-bin"; return 0; }
   make_target dgx-plan dgx_mpi
-  /usr/bin/python3 tests/bench/distributed.py "$tools" "$work" "${TURNS:-5}" | while read -r what threads unit value peer peer_name; do
+  { /usr/bin/python3 tests/bench/distributed.py "$tools" "$work" "${TURNS:-5}" || echo failed; } | while read -r what threads unit value peer peer_name; do
+    [ "$what" != failed ] || exit 1  # a pipe has the exit status of its end alone
     row "$what" "$threads" "$unit" "$value" "$peer" "$peer_name"
   done
 }

@@ -119,7 +119,7 @@ def plans(bench):
                 # A message goes with its length of 8 bytes, which is taken off what coding saves.
                 expected = dict(told, sent=step["sent"] + step["saved"] + 8 * messages, broadcast=step["broadcast"], gathered=step["gathered"])
                 bench.check(told == expected and step["sent"] <= told["sent"], f"{name} on {count} ranks: {told} are foretold, {step} a step, {messages} messages")
-        # What a plan foretells is for those who have experts at home; with the option, others have them, too.
+    # Experts are at home by a plan that has them there, with the option or without, and by any other plan with the option.
     bench.run("dgx-plan", "two-planned.json", "--machines", "unequal.json", "--ranks", "2", "-o", "without.json")
     state = bench.run("dgx-train", "two-planned.json", *DATA, "-o", "two-planned.one")["state"]
     found = [ranks.train(bench, 2, "two-planned.json", *DATA, "-o", f"two-planned.{n}", "--placement", *more)[0] for n, more in enumerate((["two-planned.2.json"], ["two-planned.2.json", "--experts"], ["without.json", "--experts"]))]

@@ -32,7 +32,7 @@ RANKS = (1, 2, 3, 4, 7)
 # In containers, as root, with more ranks than CPUs.
 ENVIRONMENT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1",
                "OMPI_MCA_btl_vader_single_copy_mechanism": "none", "OMPI_MCA_mpi_yield_when_idle": "1", "OMPI_MCA_orte_tmpdir_base": "/tmp"}
-# Where all ranks end by themselves, mpirun need not wait a second because one has refused. (Where it ends them, it crashes now and then if it does not wait.)
+# For ranks that all refuse and end by themselves: mpirun does not wait a second before it ends what is left. Where there is something left to end, it crashes now and then without that wait.
 REFUSED = {"OMPI_MCA_odls_base_sigkill_timeout": "0"}
 MPIRUN = needs.program("mpirun")
 

@@ -158,7 +158,7 @@ class Machine {
   std::map<std::size_t, Around> around_;  // by operation
   std::function<void()> between_;         // may be empty
   std::function<void()> behind_;          // may be empty
-  std::size_t last_before_ = 0;           // the operation behind whose section it is called
+  std::size_t last_before_ = 0;           // the operation behind which it is called
   kernels::ByValue<void*> memory_;
   kernels::ByValue<TensorView> views_;  // the same, with types
   kernels::ByValue<bool> checked_;

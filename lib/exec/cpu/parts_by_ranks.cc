@@ -156,7 +156,7 @@ Status PartsExecutor::ByRanks::take_own_memory() {
   return {};
 }
 
-/// The lines of a phase whose values others get from this rank.
+/// The lines of a phase whose values this rank gathers with others, or sends them.
 std::vector<ValueIndex> PartsExecutor::ByRanks::given_behind(std::size_t phase) const {
   std::vector<ValueIndex> out;
   const auto& origin = phases_[phase].origin;

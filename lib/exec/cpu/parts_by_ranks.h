@@ -103,9 +103,9 @@ struct PartsExecutor::ByRanks final : PartsExecutor::Impl {
   Values kept_;                                       // of the local program: others than its phase read them
   std::map<kernels::ValueIndex, Tensor> kept_apart_;  // those with memory of their own
   Values gathered_;                                   // values of the step, in the body
-  std::vector<Values> gathers_;                       // by phase, behind it: those of them
+  std::vector<Values> gathers_;                       // the same by phase, behind which they are gathered
   Values tail_gathers_;
-  std::vector<exchange::Request> begun_gathers_;
+  std::vector<exchange::Request> begun_gathers_;       // until end_gathers()
   std::vector<std::vector<program::HomeMove>> moves_;  // by phase, behind it
   Values moved_;                                       // the values of all these
   std::vector<exchange::RowMessages> messages_;        // by phase

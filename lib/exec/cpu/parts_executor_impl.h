@@ -122,7 +122,7 @@ struct PartsExecutor::Impl {
   Result<Rehearsal> rehearse();
   Status make_step();
   virtual void end_step() { tail->end_step(); }
-  /// Gives memory back that only a step needs, for a copy of the state.
+  /// Gives back the memory of values that do not outlive a step, so that a copy of the state finds room.
   virtual void make_room() {}
   [[nodiscard]] virtual bool is_pipeline() const { return false; }
   [[nodiscard]] virtual bool has_whole_state() const { return !is_pipeline(); }

@@ -79,6 +79,7 @@ class PhaseWriter {
   std::map<ValueIndex, ValueIndex> numbers_;  // by line of the local program
 };
 
+/// The phase of these lines of the local program, in the order in which they stand here.
 Phase phase_in_order(const program::Piece& local, const std::vector<ValueIndex>& lines) {
   std::map<ValueIndex, ValueIndex> carries;  // by the line that they become
   for (const ValueIndex line : local.origins.indices()) {
@@ -94,7 +95,8 @@ Phase phase_in_order(const program::Piece& local, const std::vector<ValueIndex>&
   return phase;
 }
 
-/// A phase's lines with some folds behind all others, and what was made of their operands for these alone.
+/// A phase's lines with some folds behind all others. Lines that are none of the step's, such as copies of
+/// operands as matrices, come with the folds where no other line reads them.
 std::vector<ValueIndex> with_folds_last(const program::Piece& local, const std::vector<ValueIndex>& lines,
                                         const std::vector<ValueIndex>& folds) {
   std::vector<ValueIndex> first, last;

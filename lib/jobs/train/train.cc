@@ -304,7 +304,7 @@ Result<TrainResult> train_to_goal(Training& t) {
     if (t.run.index().diverged) return diverged_before(result, t.run.index());
     DGX_CHECK(t.solver.load(state));  // the executor has its own copy
   }
-  // Else checkpoints, which need as much, would ask the system for it each time.
+  // Without parts, checkpoints use that memory again: asking the system for it each time would cost more.
   if (t.options.parts > 1) give_back_freed();
   std::int64_t segment = t.first_segment = t.run.index().segments();
   result.resumed_from = t.executor.position();

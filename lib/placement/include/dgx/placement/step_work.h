@@ -10,6 +10,9 @@
 
 namespace dgx::placement {
 
+/// Bytes of the length that goes before a coded message (dgx-placement(7), "Codings").
+inline constexpr std::int64_t kLengthBytes = 8;
+
 /// The work of a step's ranks between two messages (dgx-placement(7), "Ranks"). Work is counted in
 /// scalar operations, as in an estimate.
 struct Stretch {
