@@ -118,13 +118,14 @@ class Market(rounds.Market):
 
 
 def bad_rounds(market):
+    market.wait_for_end(market.entries_ms()[0] // SLOT_MS)  # the proof is in a later slot than the first entry
     slot = market.play({10: 1000, 11: 2000})
     market.wait_for_end(slot)
     count, root = market.head(slot)
     end = rounds.chain(market.entries()[0][0], slot, count, root, 65536)
     flipped = bytes([end[0] ^ 1]) + end[1:]
     wrong = "0" * 64
-    first = market.first_head()  # of some earlier moment, whether or not its slot was another
+    first = market.first_head()
     market.bad(NOT_ALLOWED, "nothing was logged in slot", market.round(slot, slot=slot - 3600))
     market.bad(NOT_ALLOWED, "is not over", market.round(slot, slot=slot + 3600))
     market.bad(MALFORMED, "head: is not that of the", market.round(slot, head={"count": count - 1, "root": root}))
