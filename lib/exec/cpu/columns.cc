@@ -66,13 +66,13 @@ void PartsExecutor::ByStages::share_sums() {
   }
 }
 
-Status PartsExecutor::ByStages::join_column(const std::vector<std::int64_t>& rows) {
+Status PartsExecutor::ByStages::join_column() {
   give_shares();
   DGX_CHECK(failed);
   if (!own().sums.empty()) {
     for (const ValueIndex v : sums_.received) await_all(v);
     DGX_CHECK(failed);
-    DGX_CHECK(run(sums_, &own_slices_, rows));
+    DGX_CHECK(run(sums_, &own_slices_));
     end_carries(neighbours());
     DGX_CHECK(failed);
     share_sums();

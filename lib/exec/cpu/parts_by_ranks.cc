@@ -311,12 +311,11 @@ Result<Fault> PartsExecutor::ByRanks::fault_of(const RankLie& told) const {
 
 Status PartsExecutor::ByRanks::run_bodies() {
   failed = {};
-  const auto rows = order->batch_indices(tail->position);
   expect_carries(neighbours(), own());
   expect_moves();
   for (std::size_t n = 0; n < phases_.size(); ++n) {
     const auto make_inputs = [&](int member) {
-      if (n == 0) gather(own(), rows, member);
+      if (n == 0) gather(own(), member);
     };
     if (bodies_[n].machine) {
       connect(bodies_[n], phases_[n]);

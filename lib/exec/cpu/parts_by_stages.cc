@@ -86,8 +86,7 @@ void PartsExecutor::ByStages::connect(StagePiece& piece, const Part* part) {
   }
 }
 
-Status PartsExecutor::ByStages::run(StagePiece& piece, const Part* part,
-                                    const std::vector<std::int64_t>& rows) {
+Status PartsExecutor::ByStages::run(StagePiece& piece, const Part* part) {
   connect(piece, part);
   const auto make_inputs = [&](int member) {
     Status& status = gathered[static_cast<std::size_t>(member)];
@@ -97,7 +96,7 @@ Status PartsExecutor::ByStages::run(StagePiece& piece, const Part* part,
       const auto& [v, as] = piece.phase.piece.origins[line];
       const bool is_read = as == PieceLine::As::kMade && v != kernels::kNoValue && at(v).kind == Kind::kInput;
       if (!is_read || classes.of[v] != SampleClass::kSharded) continue;
-      Status made = gather(v, *part, rows, member);
+      Status made = gather(v, *part, member);
       if (!made.ok()) status = std::move(made);
     }
   };
@@ -107,12 +106,12 @@ Status PartsExecutor::ByStages::run(StagePiece& piece, const Part* part,
 }
 
 /// Makes a piece for one part: waits for what other stages have made of it, and sends what others need.
-Status PartsExecutor::ByStages::run_cell(const program::Cell& cell, const std::vector<std::int64_t>& rows) {
+Status PartsExecutor::ByStages::run_cell(const program::Cell& cell) {
   const Part& part = parts[static_cast<std::size_t>(cell.part)];
   StagePiece& piece = pieces_[part.body][cell.piece];
   for (const ValueIndex v : piece.received) await(v, is_sharded(v) ? cell.part : kOnce);
   DGX_CHECK(failed);
-  DGX_CHECK(run(piece, &part, rows));
+  DGX_CHECK(run(piece, &part));
   for (const ValueIndex v : piece.sent) {
     if (is_sharded(v)) {
       send_moved(v, range_of(v, part.slices));
@@ -218,7 +217,6 @@ void PartsExecutor::ByStages::end_sends() {
 
 Status PartsExecutor::ByStages::run_bodies() {
   failed = {};
-  const auto rows = order->batch_indices(tail->position);
   begin_receives();
   begin_column();
   for (const program::Move& move : stages_.moves) {
@@ -226,12 +224,12 @@ Status PartsExecutor::ByStages::run_bodies() {
       sent_.push_back(ranks_.send(rank_of(pipeline(), move.to), to_number(move.value), home(move.value)));
   }
   DGX_CHECK(run_head());
-  for (const program::Cell& cell : cells_) DGX_CHECK(run_cell(cell, rows));
-  if (pipelines() > 1) DGX_CHECK(join_column(rows));
+  for (const program::Cell& cell : cells_) DGX_CHECK(run_cell(cell));
+  if (pipelines() > 1) DGX_CHECK(join_column());
   for (StagePiece& piece : early_) {
     for (const ValueIndex v : piece.received) await_all(v);
     DGX_CHECK(failed);
-    DGX_CHECK(run(piece, nullptr, rows));
+    DGX_CHECK(run(piece, nullptr));
     for (const ValueIndex v : piece.sent) send_moved(v, {0, bytes_of(at(v))});
   }
   while (!expected_.empty()) {

@@ -123,12 +123,12 @@ struct PartsExecutor::ByStages final : PartsExecutor::Impl {
   [[nodiscard]] std::span<std::uint8_t> home(kernels::ValueIndex v);
   [[nodiscard]] std::uint8_t* memory_of_value(kernels::ValueIndex v, const Part& part);
   void connect(StagePiece& piece, const Part* part);
-  Status run(StagePiece& piece, const Part* part, const std::vector<std::int64_t>& rows);
-  Status run_cell(const program::Cell& cell, const std::vector<std::int64_t>& rows);
+  Status run(StagePiece& piece, const Part* part);
+  Status run_cell(const program::Cell& cell);
   void await_all(kernels::ValueIndex v);
   [[nodiscard]] Neighbours neighbours() const;
   void begin_column();
-  Status join_column(const std::vector<std::int64_t>& rows);
+  Status join_column();
   void give_shares();
   void share_sums();
   void begin_receives();

@@ -36,6 +36,7 @@ ResumedDots PartsExecutor::Impl::resumed(const Part& part, const Carried& fold) 
 
 /// Fills what all parts read alike.
 Status PartsExecutor::Impl::prepare_step() {
+  tail->choose_rows();
   for (auto& [v, tensor] : whole) {
     const Source& source = at(v).source;
     if (source.kind == Source::Kind::kSchedule) {
@@ -45,7 +46,7 @@ Status PartsExecutor::Impl::prepare_step() {
       const auto ordinal = static_cast<std::uint32_t>(std::strtoul(source.name.c_str(), nullptr, 10));
       kernels::fill_uniform(inputs.seed, {kernels::StreamKind::kDropout, ordinal}, tail->position, tensor);
     } else if (source.kind == Source::Kind::kBatch) {
-      const auto rows = order->batch_indices(tail->position);
+      const auto& rows = tail->rows;
       const std::size_t size = tensor.bytes().size() / rows.size();
       for (std::size_t i = 0; i < rows.size(); ++i)
         DGX_CHECK(fields.at(v).copy(rows[i], tensor.bytes().subspan(i * size, size)));
@@ -54,17 +55,16 @@ Status PartsExecutor::Impl::prepare_step() {
   return {};
 }
 
-void PartsExecutor::Impl::gather(const Part& part, const std::vector<std::int64_t>& rows, int member) {
+void PartsExecutor::Impl::gather(const Part& part, int member) {
   Status& status = gathered[static_cast<std::size_t>(member)];
   status = {};
   for (const auto& [v, tensor] : local) {
-    Status made = gather(v, part, rows, member);
+    Status made = gather(v, part, member);
     if (!made.ok()) status = std::move(made);
   }
 }
 
-Status PartsExecutor::Impl::gather(ValueIndex v, const Part& part, const std::vector<std::int64_t>& rows,
-                                   int member) {
+Status PartsExecutor::Impl::gather(ValueIndex v, const Part& part, int member) {
   Tensor& tensor = local.at(v);
   const std::int64_t members = tail->team->size();
   // Rows of the input, which are samples of a batch: how many a part has, and where they begin.
@@ -75,7 +75,7 @@ Status PartsExecutor::Impl::gather(ValueIndex v, const Part& part, const std::ve
   const std::int64_t size = bytes_of(at(v)) / at(v).shape[0];
   if (at(v).source.kind == Source::Kind::kBatch) {
     for (std::int64_t i = begin; i < end; ++i) {
-      const auto row = rows[static_cast<std::size_t>(first + i)];
+      const auto row = tail->rows[static_cast<std::size_t>(first + i)];
       DGX_CHECK(fields.at(v).copy(
           row, tensor.bytes().subspan(static_cast<std::size_t>(i * size), static_cast<std::size_t>(size))));
     }

@@ -11,7 +11,6 @@
 #include "dgx/exchange/exchange.h"
 #include "dgx/exchange/sparse_messages.h"
 #include "dgx/exec/parts_executor.h"
-#include "dgx/kernels/order.h"
 #include "dgx/program/pieces.h"
 
 namespace dgx::exec {
@@ -67,11 +66,10 @@ struct PartsExecutor::Impl {
   int threads = 1;
   program::Classes classes;
   program::Piece tail_piece;
-  std::unique_ptr<Step> tail;  ///< state, schedule, threads; its `given` values are what the parts make
+  std::unique_ptr<Step> tail;  ///< state, rows, schedule, threads; its `given` values are what the parts make
   std::vector<Part> parts;
-  std::int64_t code_bytes = 0;    ///< what the plans and texts of all pieces take, at most
-  std::shared_ptr<Tensor> arena;  ///< of all bodies, which run one after another
-  std::optional<kernels::DataOrder> order;
+  std::int64_t code_bytes = 0;                    ///< what the plans and texts of all pieces take, at most
+  std::shared_ptr<Tensor> arena;                  ///< of all bodies, which run one after another
   std::map<kernels::ValueIndex, RowView> fields;  ///< batch inputs that bodies read
   std::map<kernels::ValueIndex, Tensor> local;    ///< by input of the step: what the part has of it
   std::map<kernels::ValueIndex, Tensor> whole;    ///< what a body needs whole: inputs, and values gathered
@@ -172,8 +170,8 @@ struct PartsExecutor::Impl {
   void wait_for(const std::function<Status()>& messages);
   void wait_for(exchange::Exchange& ranks, exchange::Request request);
   /// Makes the member's share of the part's rows and random numbers, of all inputs or of one.
-  void gather(const Part& part, const std::vector<std::int64_t>& rows, int member);
-  Status gather(kernels::ValueIndex v, const Part& part, const std::vector<std::int64_t>& rows, int member);
+  void gather(const Part& part, int member);
+  Status gather(kernels::ValueIndex v, const Part& part, int member);
   /// The memory of an input of a piece that is no carry, nor made by an earlier piece of the part.
   [[nodiscard]] void* memory_of(const program::PieceLine& input);
   /// Bounds of the slices between which running states are carried.

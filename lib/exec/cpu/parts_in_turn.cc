@@ -109,10 +109,10 @@ void PartsExecutor::InTurn::keep_values(const Part& part, const Machine& machine
   }
 }
 
-Status PartsExecutor::InTurn::run(const Part& part, const std::vector<std::int64_t>& rows) {
+Status PartsExecutor::InTurn::run(const Part& part) {
   Machine& machine = *bodies[part.body].machine;
   connect(part, machine);
-  DGX_CHECK(machine.run([&](int member) { gather(part, rows, member); }));
+  DGX_CHECK(machine.run([&](int member) { gather(part, member); }));
   for (const Status& status : gathered) DGX_CHECK(status);
   keep_values(part, machine);
   return {};
@@ -120,8 +120,7 @@ Status PartsExecutor::InTurn::run(const Part& part, const std::vector<std::int64
 
 Status PartsExecutor::InTurn::run_bodies() {
   DGX_CHECK(run_head());
-  const auto rows = order->batch_indices(tail->position);
-  for (const Part& part : parts) DGX_CHECK(run(part, rows));
+  for (const Part& part : parts) DGX_CHECK(run(part));
   return {};
 }
 

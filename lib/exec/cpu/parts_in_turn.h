@@ -20,7 +20,7 @@ struct PartsExecutor::InTurn final : PartsExecutor::Impl {
   Status add_body(const Part& part);
   void connect(const Part& part, Machine& machine);
   void keep_values(const Part& part, const Machine& machine);
-  Status run(const Part& part, const std::vector<std::int64_t>& rows);
+  Status run(const Part& part);
 };
 
 }  // namespace dgx::exec

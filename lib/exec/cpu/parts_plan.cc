@@ -101,7 +101,6 @@ Result<Plan> PartsExecutor::Impl::plan(std::int64_t count, const std::vector<std
     return usage_error(fmt::format("a batch of {} {} cannot be cut into {} parts", slices, of, count));
   }
   DGX_TRY(classes, program::classify(*program, slices));
-  DGX_TRY(order, kernels::DataOrder::create(inputs.seed, samples_of(inputs), inputs.batch));
   const auto bound = [&](std::int64_t q) {
     return bounds.empty() ? slices * q / count : bounds[static_cast<std::size_t>(q)];
   };
