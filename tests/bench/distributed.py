@@ -204,7 +204,7 @@ def in_parts():
 def experts():
     """A mixture on two and four ranks over an emulated network, each expert on all ranks or at home on one."""
     task = "switch-8-experts"
-    submit(task, "switch:layers=2,width=128,experts=8,every=1,vocab=128,context=32", "adamw:lr=1e-3", 8, 10, data="short.h5")
+    submit(task, "switch:layers=2,width=128,heads=4,experts=8,every=1,vocab=128,context=32", "adamw:lr=1e-3", 8, 10, data="short.h5")
     for ranks in (2, 4):
         machines = [{"name": f"m{n}", "region": "here", "operations_per_second": 10**9, "memory_bytes": 2**33} for n in range(ranks)]
         pathlib.Path("experts.machines.json").write_text(json.dumps({"machines": machines, "links": [{"between": ["here", "here"], "bits_per_second": 10**9, "microseconds": 200}]}))

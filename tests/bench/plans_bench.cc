@@ -112,8 +112,9 @@ void worldwide(const StepWork& step, std::int64_t share, const std::string& of, 
   constexpr std::size_t kRanks = 64;
   const StepWork work = widened(step, static_cast<std::int64_t>(kRanks) / share);
   const auto begin = std::chrono::steady_clock::now();
+  const placement::WorkOn on_any = [&work](std::size_t) -> Result<StepWork> { return work; };
   const placement::Choice choice =
-      must(placement::choose_plan(in_cities(kRanks / kCities.size()), work, {kRanks, 1}));
+      must(placement::choose_plan(in_cities(kRanks / kCities.size()), on_any, {kRanks, 1}));
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
   const placement::Plan::Predicted& told = choice.plan.predicted;
   const auto seconds = [](std::int64_t nanoseconds) { return static_cast<double>(nanoseconds) * 1e-9; };
