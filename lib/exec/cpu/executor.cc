@@ -164,7 +164,8 @@ void ExactExecutor::Impl::connect(Machine& machine) {
   }
 }
 
-/// Draws the rows of this step's batch, unless the last step has looked ahead.
+/// Draws the rows of this step's batch, unless they are there: the last step looks ahead, and parts share
+/// them.
 void ExactExecutor::Impl::choose_rows() {
   if (std::exchange(rows_position, position) == position) return;
   rows = order->batch_indices(position);

@@ -21,8 +21,8 @@ namespace dgx::exec {
 /// none, or a batch of them has not the input's type and shape.
 [[nodiscard]] Result<RowView> batch_field(const kernels::Primitive& input, const StepInputs& inputs);
 
-/// Returns the state's step. kMalformed unless the state is the program's (program::check_state), has a step,
-/// and is finite.
+/// Returns the state's step. kMalformed unless the state is the program's (program::check_state), has a step
+/// from 0 to 2^40, which no task exceeds, and is finite.
 [[nodiscard]] Result<std::int64_t> check_loadable(const program::Program& program, const State& state);
 
 /// The error, kMalformed, of a step that would make an entry not finite.

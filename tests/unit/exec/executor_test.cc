@@ -1,8 +1,11 @@
 #include "dgx/exec/executor.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
 #include <catch2/catch.hpp>
+#include <limits>
 
 #include <unistd.h>
 
@@ -346,6 +349,22 @@ TEST_CASE("a state that is not finite is not loaded") {
   const Status status = executor_of(program, network, data, 1)->load(state);
   REQUIRE_FALSE(status.ok());
   CHECK(status.error().message == "entry model/0.weight is not finite at element 5");
+}
+
+TEST_CASE("a state before the first step, or behind all, is not loaded") {
+  const Network network;
+  const auto program = network.step_program();
+  const Samples data(network);
+  State state = *program::initial_state(*program, test::kSeed);
+  for (const std::int64_t step :
+       {std::int64_t{-1}, std::numeric_limits<std::int64_t>::min(), (std::int64_t{1} << 40) + 1}) {
+    CAPTURE(step);
+    find_entry(state, "step")->tensor.as<std::int64_t>()[0] = step;
+    const Status status = executor_of(program, network, data, 1)->load(state);
+    REQUIRE_FALSE(status.ok());
+    CHECK(status.error().code == ErrorCode::kMalformed);
+    CHECK(status.error().message == fmt::format("state: step is {}, must be 0 to 1099511627776", step));
+  }
 }
 
 TEST_CASE("a fault outside the program is refused") {
