@@ -48,7 +48,7 @@ class Sum {
       PipelineWork::Stage& work = out_.stages[static_cast<std::size_t>(s)];
       for (const auto& lines : stage.pieces) work.pieces.push_back(piece_of(lines, s));
       for (const auto& lines : stage.early) work.early.push_back(piece_of(lines, s));
-      work.last = piece_of(stage.last, s);
+      work.last = piece_of(lines_of_last(stage, s), s);
       work.last.received.clear();  // it waits for all
       for (std::size_t n = 0; n < out_.moves.size(); ++n) {
         if (out_.moves[n].to == s) work.last.received.push_back(n);
@@ -76,6 +76,18 @@ class Sum {
   [[nodiscard]] std::int64_t bytes_of(ValueIndex v) const {
     const Primitive& line = program_.values[v];
     return element_count(line.shape).value() * static_cast<std::int64_t>(size_of(line.dtype));
+  }
+
+  /// The lines of a stage's last piece, with what it makes of a model's cut: an entry that keeps what was
+  /// received, and that once more.
+  [[nodiscard]] std::vector<ValueIndex> lines_of_last(const program::Stage& stage, int s) const {
+    std::vector<ValueIndex> out = stage.last;
+    for (const program::Received& each : stages_.received) {
+      if (!each.entry || !std::ranges::binary_search(each.holders, s)) continue;
+      out.push_back(each.line);
+      out.push_back(*program_.values[*each.entry].next);
+    }
+    return out;
   }
 
   void add_column(const program::Stage& stage, int s, PipelineWork::Stage& work) {

@@ -179,6 +179,16 @@ TEST_CASE("alone, a stage does all work once for each part") {
   CHECK(one->ranks[0].waits == 0);
 }
 
+TEST_CASE("behind a model's cut, a tail makes again what an entry keeps") {
+  for (const char* name : {"placement/cut", "placement/cut-gpt"}) {
+    CAPTURE(name);
+    const Task task(name);
+    const std::vector<std::int64_t> rates = {1'000'000}, bounds = {0, task.stored.batch};
+    const auto one = forecast(task.work({}, 1), rates, even(1, {0, 0}));
+    CHECK(one->seconds > 1.001 * forecast(task.whole, bounds, rates, even(1, {0, 0})).seconds);
+  }
+}
+
 TEST_CASE("a chain of stages is played part by part") {
   // Two stages, of one operation forward and two back for each of four parts; the second does both at once.
   PipelineWork work;
