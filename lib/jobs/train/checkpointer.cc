@@ -12,7 +12,7 @@
 namespace dgx::jobs {
 
 Checkpointer::Checkpointer(bundle::RunWriter& run, ResumePoint& point, Pace pace, int threads)
-    : run_(run), point_(point), pace_(pace), threads_(pace == Pace::kAlone ? threads : 1), thread_([this] {
+    : run_(run), point_(point), pace_(pace), threads_(threads_of(pace, threads)), thread_([this] {
         serve();
       }) {}
 

@@ -24,7 +24,10 @@ class Checkpointer {
     kBeside,  ///< training goes on while a state is written
     kAlone,   ///< commit() and save() return when it is: there is no memory for it beside a step's
   };
-  /// The run and the point must outlive it. Of `threads`, at least 1, it takes one kBeside training.
+  /// The threads that hash and compress a state: kAlone all of `threads`, kBeside one, since more would only
+  /// take CPUs from training.
+  [[nodiscard]] static int threads_of(Pace pace, int threads) { return pace == Pace::kAlone ? threads : 1; }
+  /// The run and the point must outlive it. Of `threads`, at least 1, it takes threads_of().
   Checkpointer(bundle::RunWriter& run, ResumePoint& point, Pace pace, int threads);
   ~Checkpointer();
   Checkpointer(const Checkpointer&) = delete;

@@ -42,6 +42,11 @@ Result<bundle::Constants> constants_of_start(const TaskFiles& files, const bundl
   return bundle::constants_of(start, digests, std::move(names));
 }
 
+/// With parts, of which the memory is what counts, training waits for each checkpoint.
+Checkpointer::Pace pace_of(const TrainOptions& options) {
+  return options.parts > 1 ? Checkpointer::Pace::kAlone : Checkpointer::Pace::kBeside;
+}
+
 /// One call of train on an open run.
 struct Training {
   const TrainOptions& options;
@@ -54,9 +59,7 @@ struct Training {
   LoggedValues logged;
   std::unique_ptr<Validation> validation;  // null without data for it
   ResumePoint resume_point{options.run};
-  Checkpointer checkpointer{run, resume_point,
-                            options.parts > 1 ? Checkpointer::Pace::kAlone : Checkpointer::Pace::kBeside,
-                            context.threads};
+  Checkpointer checkpointer{run, resume_point, pace_of(options), context.threads};
   DrillEffect effect{files, run, executor};
   Clock::time_point saved = Clock::now();  ///< the last checkpoint or resume point, or the call's beginning
   std::vector<float> losses{};             // since the last checkpoint
@@ -369,27 +372,27 @@ Status check_constants(const std::string& folder, const bundle::Constants& const
 
 Result<OpenedRun> open_run(const TrainOptions& options, const TaskFiles& files,
                            const bundle::RunHeader& header, const bundle::KeepPolicy& keep,
-                           const LockWait& wait, Progress& progress) {
-  // Checkpoints are written during training, by one thread: more would only take CPUs from it.
-  constexpr bundle::Effort kBeside = {.threads = 1};
+                           const JobContext& context) {
+  const bundle::Effort effort = {.threads = Checkpointer::threads_of(pace_of(options), context.threads)};
   const std::string index = options.run + "/index.h5";
   if (!exists(index)) {
     DGX_TRY(const State start, initial_state(files, options.init));
     DGX_TRY(const auto digests, bundle::digests_of(start));
     DGX_TRY(bundle::Constants constants, constants_of_start(files, header, start, digests));
-    auto made = bundle::RunWriter::create(options.run, header, keep, start, digests, kBeside, wait,
-                                          std::move(constants));
+    auto made = bundle::RunWriter::create(options.run, header, keep, start, digests, effort,
+                                          context.lock_wait, std::move(constants));
     if (made.ok()) return OpenedRun{std::move(made).value(), false};
     // While this call waited, the other process may have made the run.
     if (!exists(index)) return std::move(made).error();
   }
-  DGX_TRY(auto run, bundle::RunWriter::open(options.run, header, keep, kBeside, wait));
+  DGX_TRY(auto run, bundle::RunWriter::open(options.run, header, keep, effort, context.lock_wait));
   DGX_CHECK(check_start(options.run, run.index(), files.body()));
   DGX_CHECK(check_constants(options.run, run.constants(), *files.program));
   if (const std::optional<Error> damage = run.first_damage()) {
-    const Status restored = restore_first(run, files, options.init, *damage, progress);
+    const Status restored = restore_first(run, files, options.init, *damage, context.progress);
     if (!restored.ok())
-      progress.warning(damage->message + "; and it cannot be made again: " + restored.error().message);
+      context.progress.warning(damage->message +
+                               "; and it cannot be made again: " + restored.error().message);
   }
   return OpenedRun{std::move(run), true};
 }
@@ -421,7 +424,7 @@ Result<TrainResult> train_with(const TrainingSetup& setup, exec::StepExecutor& e
   const bundle::RunHeader header{files.task.id, files.body().program.root, files.body().checkpoint_every,
                                  options.drill.value_or("")};
   DGX_TRY(auto validation, Validation::open(options, files, context));
-  auto opened = open_run(options, files, header, setup.keep, context.lock_wait, context.progress);
+  auto opened = open_run(options, files, header, setup.keep, context);
   // A call that only waited for the run has made no step: whoever runs it again on 75 would do so for ever.
   if (!opened.ok() && opened.error().code == ErrorCode::kInterrupted)
     return Error{ErrorCode::kLocked, opened.error().message, "stopped while it waited"};
