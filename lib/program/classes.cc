@@ -87,11 +87,6 @@ char letter_of(SampleClass of) {
   return '?';
 }
 
-std::optional<Gather> Classes::first_in_body() const {
-  const auto found = std::ranges::find_if(gathers, [&](const Gather& gather) { return body[gather.reader]; });
-  return found == gathers.end() ? std::nullopt : std::optional(*found);
-}
-
 Result<std::int64_t> batch_samples(const Program& program) {
   std::optional<std::int64_t> samples;
   for (const ValueIndex v : program.values.indices()) {

@@ -40,9 +40,9 @@ struct Traffic {
 /// gathers; the two orders are independent. A rank that waits for what nobody sends waits for ever.
 ///
 /// A message of another length than its receiver expects is kMalformed, with both lengths, in the receiver's
-/// wait(), and nothing is written beyond the memory that was given. Where it is not the end of their
-/// processes, a rank that has given up is kInternal in every wait() of all, and one that is lost in each that
-/// needs it.
+/// wait(), and nothing is written beyond the memory that was given. give_up() of a process, or its death,
+/// ends the processes of all ranks by the rules of MPI. Where it does not, as among threads, every wait() of
+/// every rank is kInternal once one has given up, and a wait() for a rank that is lost is kInternal.
 class Exchange {
  public:
   virtual ~Exchange() = default;
@@ -59,7 +59,8 @@ class Exchange {
   /// Gives all ranks the root's bytes.
   [[nodiscard]] virtual Request broadcast(int root, std::span<std::uint8_t> bytes) = 0;
   /// Gives all ranks all shares, one after the other in the order of ranks. `all` has sum(sizes) bytes, `own`
-  /// sizes[rank()], and may lie at its place in `all`; sizes are the same everywhere, and copied.
+  /// sizes[rank()], and may lie at its place in `all`, where it may be read meanwhile; sizes are the same
+  /// everywhere, and copied.
   [[nodiscard]] virtual Request gather(ByteView own, std::span<std::uint8_t> all,
                                        std::span<const std::int64_t> sizes) = 0;
 

@@ -21,9 +21,10 @@ class RowMessages {
   /// Borrows the ranks.
   explicit RowMessages(Exchange& ranks) : ranks_(ranks) {}
 
-  /// Begins to receive what a rank will send() with this tag: as many bytes, in rows of as many.
+  /// Begins to receive what rank `from` will send() with this tag: bytes.size() bytes, in rows of `row`
+  /// bytes, which is above 0, divides them, and is the sender's. `bytes` are borrowed until finish().
   void expect(int from, Tag tag, std::span<std::uint8_t> bytes, std::size_t row);
-  /// Sends bytes, which may not change before finish(). Cost: linear in them.
+  /// Sends bytes in rows of `row` bytes, as above; they may not change before finish(). Cost: linear in them.
   void send(int to, Tag tag, ByteView bytes, std::size_t row);
   /// Waits for all that was expected, and writes it, and until all is sent. kMalformed, too, if something
   /// would be longer than its bytes, or is no coding; these then hold anything.

@@ -13,9 +13,9 @@
 
 namespace dgx::exec {
 
-/// The number of the talk between ranks, which all must have: one more with each change of what they send, or
-/// of the order, so that builds of one version that differ in it do not begin.
-inline constexpr int kRanksTalk = 2;
+/// The version of the protocol between ranks, raised with each change of what they send or in which order:
+/// ranks of builds that differ in it do not begin, even where both have one version of dgx.
+inline constexpr int kRanksTalk = 3;
 
 /// The time and the messages of a rank's steps.
 struct RankWork {
@@ -33,8 +33,9 @@ struct RankWork {
 /// whether the rank was asked to stop. Digests of all copies of the state are compared whenever a copy is
 /// taken, as for a checkpoint: a rank whose memory has failed is named.
 ///
-/// In a pipeline, where each rank has the entries of a stage alone, the state is brought together instead,
-/// each time that it is asked for; so are entries of which each rank has its slices alone.
+/// The state is brought together where a rank does not have all of it (in a pipeline, with experts at home,
+/// with divided entries), each time that it is asked for. What copies there are, as between the ranks of one
+/// stage of several pipelines, are compared there, too.
 ///
 /// A traced step, as a drill has, is computed by rank 0 alone, which then gives its state to all; but a
 /// faulty one that nobody watches is taken together if a rank is to lie in it (PartsExecutor::set_lie()).
@@ -47,7 +48,8 @@ class LeadingExecutor final : public StepExecutor {
   struct Listener {
     std::function<void()> asked = {};  ///< another rank was asked to stop
     /// A rank has taken kSlowFactor times as long as most for kSlowSteps steps, without what it waited; in
-    /// words, with its machine. Once a rank.
+    /// words, with its machine. Once a rank; never in a pipeline or with experts at home, where ranks have
+    /// different work.
     std::function<void(const std::string& words)> slow = {};
   };
   static constexpr double kSlowFactor = 1.5;
@@ -101,9 +103,10 @@ class LeadingExecutor final : public StepExecutor {
   double seconds_ = 0;
 };
 
-/// Does what rank 0's LeadingExecutor says, until it ends, or has an error that it tells for all. `stop`:
-/// raised when this rank is asked to stop, which it reports. Errors of the messages, and of a step that fails
-/// on this rank alone: the others then wait for it, until ranks.give_up().
+/// Carries out the orders of rank 0's LeadingExecutor, and returns without an error when rank 0 has ended
+/// them, or when all ranks have found the same fault, which rank 0 reports. `stop`: raised when this rank is
+/// asked to stop, which it reports. Errors of the messages, and of a step that fails on this rank alone: the
+/// others then wait for it, until ranks.give_up().
 [[nodiscard]] Status follow(exchange::Exchange& ranks, PartsExecutor& executor, const StopFlag& stop);
 
 }  // namespace dgx::exec

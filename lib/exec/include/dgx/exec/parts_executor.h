@@ -51,11 +51,11 @@ struct Rehearsal {
 /// trace() is an ExactExecutor's, made when first needed, with the memory that takes.
 class PartsExecutor final : public StepExecutor {
  public:
-  /// kUsage: `parts` is below 1 or above the batch's samples, or a line of the body needs a value of all of
-  /// them (its number is in the message), or the parts differ so that there would be too many programs, or
-  /// the memory is not there, that of plans included (nothing has been allocated but some of the plans), or
-  /// the program reads no batch, or no line of it can be cut, or a part's would exceed a cap; else as
-  /// ExactExecutor::create().
+  /// kUsage: `parts` is below 1 or above the batch's slices (its workers, or else its samples), or a line of
+  /// the body needs a value of all of them (its number is in the message), or the parts differ so that there
+  /// would be too many programs, or the memory is not there, that of plans included (nothing has been
+  /// allocated but some of the plans), or the program reads no batch, or no line of it can be cut, or a
+  /// part's would exceed a cap; else as ExactExecutor::create().
   [[nodiscard]] static Result<std::unique_ptr<PartsExecutor>> create(
       std::shared_ptr<const program::Program> program, const StepInputs& inputs, int threads,
       std::int64_t parts);
@@ -95,14 +95,14 @@ class PartsExecutor final : public StepExecutor {
 
   /// True if each rank makes a stage.
   [[nodiscard]] bool is_pipeline() const;
-  /// False if each rank has the entries of a stage alone, or of its own experts, or, of entries that are
-  /// divided, its own slices:
-  /// then state(), digests() and snapshot() are of the entries that it has whole, trace() is kInternal, and
-  /// load() takes a whole state and keeps its share.
+  /// True if this rank has every entry whole. False in a pipeline, with experts at home, and where entries
+  /// are divided: then state(), digests() and snapshot() are of the entries that it has whole, trace() is
+  /// kInternal, and load() takes a whole state and keeps its share.
   [[nodiscard]] bool has_whole_state() const;
   /// True if each expert is at home on one rank, so that ranks have different work.
   [[nodiscard]] bool has_experts_at_home() const;
-  /// The stages of a pipeline: so many ranks on is the next that has the same entries; else 1.
+  /// The stages of the pipeline; 1 if there is none. Ranks r and r + stages() have the same entries, but for
+  /// those that are divided or at home.
   [[nodiscard]] int stages() const;
   /// The digests of all entries, in the program's order; zeros for those that this rank does not have.
   [[nodiscard]] Result<std::vector<Digest>> digests_of_entries(int threads) const;
@@ -120,7 +120,8 @@ class PartsExecutor final : public StepExecutor {
                                      const std::function<Status(StepExecutor&)>& take_step);
 
   [[nodiscard]] Status load(const State& state) override;
-  /// Both of the below, which is right for ranks only if each has the whole state.
+  /// make_step(), then end_step(). Among ranks only if each has the whole state: else one can fail whose
+  /// entries are not finite, while the others go a step ahead.
   [[nodiscard]] Status step() override;
   /// Makes a step, of which nothing is taken yet: errors of step(). Ranks must then hear whether it is
   /// finite on all before any calls end_step(), or else some would be a step ahead.
@@ -157,7 +158,8 @@ class PartsExecutor final : public StepExecutor {
   [[nodiscard]] double waited_seconds() const;
   /// Bytes that all steps so far would have sent and broadcast more without coding.
   [[nodiscard]] std::int64_t saved_bytes() const;
-  /// Without the plans.
+  /// Bytes of memory that a step takes here, state and inputs included; not those of the execution plans
+  /// themselves.
   [[nodiscard]] std::int64_t planned_bytes() const override;
   /// The plans of all different local programs, and the tail's.
   [[nodiscard]] std::string explain() const override;

@@ -33,21 +33,22 @@ struct PipelineWork {
     std::int64_t bytes = 0;  ///< of the whole value
     When when = When::kTail;
   };
+  /// Lines that a stage makes without waiting in between.
   struct Piece {
-    double of_slices = 0,
-           whole = 0;  ///< operations of all slices, of which a part has its share; of each part
-    std::vector<std::size_t> received, sent;  ///< moves
+    double of_slices = 0;                     ///< operations for all slices: a part does its share
+    double whole = 0;                         ///< operations that every part does
+    std::vector<std::size_t> received, sent;  ///< indices in `moves`
   };
   struct Stage {
-    std::vector<Piece> pieces, early;
-    Piece last;
-    /// The column's work when there are several pipelines: bytes of whole values, as they cross, of which
-    /// each gives its slices, and lines that they make in turn, with the moves that these need, and those of
-    /// each.
-    std::vector<std::int64_t> shared = {};
-    std::vector<Stretch> sums = {};
-    std::vector<std::size_t> shared_received = {}, sums_received = {};
-    std::vector<std::vector<std::size_t>> sums_sent = {};
+    std::vector<Piece> pieces;  ///< of the body
+    std::vector<Piece> early;   ///< of the tail, for which other stages wait
+    Piece last;                 ///< the rest of the tail
+    // Work of the stage's column, its ranks in all pipelines, between body and tail; none of one pipeline.
+    std::vector<std::int64_t> shared = {};  ///< bytes of whole values, as they cross: each gives its slices
+    std::vector<Stretch> sums = {};         ///< lines of class C, made by one rank after another
+    std::vector<std::size_t> shared_received = {};         ///< moves that `shared` waits for
+    std::vector<std::size_t> sums_received = {};           ///< moves that `sums` waits for
+    std::vector<std::vector<std::size_t>> sums_sent = {};  ///< by sum: moves that take it to other stages
   };
   std::int64_t slices = 1, parts = 1, pipelines = 1;
   std::vector<Move> moves;

@@ -43,8 +43,6 @@ struct Classes {
   [[nodiscard]] bool is_on(kernels::ValueIndex v, int rank) const {
     return home_of(v) == kEveryRank || home_of(v) == rank;
   }
-  /// The first gather whose reader is in the body: parts cannot be made one after another.
-  [[nodiscard]] std::optional<Gather> first_in_body() const;
 };
 
 /// The samples of the program's batch: the first dimension of its `batch` inputs. kUsage if it has none, or

@@ -24,11 +24,12 @@ struct PipelineCut {
   std::vector<kernels::ValueIndex> wanted = {};  ///< what stage 0 gets at the end, besides the loss
   std::int64_t pipelines = 1;                    ///< side by side, each for some of the slices
 
-  /// True if the body goes through in pieces of the batch, so that a head must make what it gathers.
+  /// True if the batch is cut, into parts or pipelines, so that a head must make what the body gathers.
   [[nodiscard]] bool has_head() const { return parts > 1 || pipelines > 1; }
 };
 
-/// A value that another stage reads than the one that makes it, or that has the entry.
+/// A value that stage `from` makes, or an entry that it has, and that stage `to` reads or has as an entry's
+/// next.
 struct Move {
   kernels::ValueIndex value{};
   int from = 0, to = 0;
@@ -56,8 +57,8 @@ struct Wait {
   auto operator<=>(const Wait&) const = default;
 };
 
-/// A line that several stages make, each for itself: an activation or a gradient behind a cut of the model,
-/// of which few bits are moved.
+/// A line that several stages make, each for itself: the activation or the gradient behind a model's --cut
+/// (dgx-lowerings(7), "AQ-SGD"; no cut of the pipeline), of which few bits are moved.
 struct Received {
   kernels::ValueIndex line{};
   std::vector<int> makers;  ///< stages that make it in their body, ascending
@@ -85,8 +86,8 @@ struct Stages {
   [[nodiscard]] std::vector<int> holders(kernels::ValueIndex entry) const;
 };
 
-/// The lines at which a step can be cut: those of the body, in order, that the loss depends on, and that
-/// depend on an entry themselves.
+/// The lines at which a step can be cut: those of the body that the next of `loss` depends on, but for free
+/// ones (dgx-placement(7), "Pipelines"); ascending.
 [[nodiscard]] std::vector<kernels::ValueIndex> forward_lines(const Program& program, const Classes& classes);
 
 /// The values that a line of the program reads as a part of a pipeline has them, each once: without those
