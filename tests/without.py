@@ -76,7 +76,7 @@ def configured(thing, build):
     """A folder of the same build but for the thing, configured and not built."""
     folder = pathlib.Path(build, "without", thing)
     cache = pathlib.Path(build, "CMakeCache.txt").read_text()
-    kept = re.findall(r"^(CMAKE_BUILD_TYPE|CMAKE_CXX_COMPILER|CMAKE_C_COMPILER|CMAKE_\w*FLAGS\w*|DGX_TORCH|DGX_SANITIZE|DGX_FUZZERS):\w+=(.+)$", cache, re.M)
+    kept = re.findall(r"^(CMAKE_BUILD_TYPE|CMAKE_CXX_COMPILER|CMAKE_C_COMPILER|CMAKE_\w*FLAGS\w*|DGX_(?:TORCH|SANITIZE|FUZZERS|MPI|HTTP|CUDA)):\w+=(.+)$", cache, re.M)
     words = [f"-D{name}={value}" for name, value in kept] + CONFIGURED[thing]
     done = subprocess.run(["cmake", "-G", "Ninja", "-S", TESTS.parent, "-B", folder, *words], capture_output=True, text=True)
     if done.returncode:
