@@ -78,8 +78,8 @@ class Sum {
     return element_count(line.shape).value() * static_cast<std::int64_t>(size_of(line.dtype));
   }
 
-  /// The lines of a stage's last piece, with what it makes of a model's cut: an entry that keeps what was
-  /// received, and that once more.
+  /// The lines of a stage's last piece; behind a model's --cut with the update of the entry that keeps what
+  /// was received, and with the received line, which the tail makes once more.
   [[nodiscard]] std::vector<ValueIndex> lines_of_last(const program::Stage& stage, int s) const {
     std::vector<ValueIndex> out = stage.last;
     for (const program::Received& each : stages_.received) {

@@ -164,8 +164,8 @@ void ExactExecutor::Impl::connect(Machine& machine) {
   }
 }
 
-/// Draws the rows of this step's batch, unless they are there: the last step looks ahead, and parts share
-/// them.
+/// Draws the rows of this step's batch, unless they are drawn: by the last step, which looks ahead, or for
+/// the parts of this one.
 void ExactExecutor::Impl::choose_rows() {
   if (std::exchange(rows_position, position) == position) return;
   rows = order->batch_indices(position);

@@ -43,7 +43,7 @@ struct PipelineWork {
     std::vector<Piece> pieces;  ///< of the body
     std::vector<Piece> early;   ///< of the tail, for which other stages wait
     Piece last;                 ///< the rest of the tail
-    // Work of the stage's column, its ranks in all pipelines, between body and tail; none of one pipeline.
+    // Work of the stage's column, its ranks in all pipelines, between body and tail; empty with one pipeline.
     std::vector<std::int64_t> shared = {};  ///< bytes of whole values, as they cross: each gives its slices
     std::vector<Stretch> sums = {};         ///< lines of class C, made by one rank after another
     std::vector<std::size_t> shared_received = {};         ///< moves that `shared` waits for
