@@ -1,4 +1,4 @@
-"""The peer by torch.compile: compiled.py --model SPEC --optimizer SPEC --batch N --sample SIZES --threads N [--tokens] [--data FOLDER] [--eager]
+"""The peer by torch.compile: compiled.py --model SPEC --optimizer SPEC --batch N --sample SIZES --threads N [--tokens] [--data FOLDER] [--eager] [--gpu]
 
 The networks of eager.cc and of scripted.py as a user of PyTorch writes them, forward and cross entropy compiled by inductor, with the fused optimiser. Its
 lines are those of peer.h: "ready" once it is compiled; then a number of steps on standard input, and their seconds on standard output.
@@ -70,7 +70,7 @@ class Embed(nn.Module):
         self.tokens, self.places = nn.Embedding(vocab, width), nn.Embedding(context, width)
 
     def forward(self, x):
-        return self.tokens(x) + self.places(torch.arange(x.shape[1]))
+        return self.tokens(x) + self.places(torch.arange(x.shape[1], device=x.device))
 
 
 def gpt(spec, length):
@@ -125,12 +125,17 @@ def main():
     parser.add_argument("--tokens", action="store_true")
     parser.add_argument("--data", type=pathlib.Path)
     parser.add_argument("--eager", action="store_true", help="without torch.compile")
+    parser.add_argument("--gpu", action="store_true", help="on a GPU, in binary32 (TF32 off)")
     options = parser.parse_args()
     logging.getLogger("torch.utils.cpp_extension").setLevel(logging.ERROR)  # says that there is no GPU
     torch.set_num_threads(options.threads)
     torch.manual_seed(1)
-    network = network_of(options)
-    optimizer, batches = optimizer_of(options.optimizer, network.parameters()), batches_of(options)
+    network, batches = network_of(options), batches_of(options)
+    if options.gpu:
+        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+        torch.backends.cudnn.benchmark = True
+        network, batches = network.cuda(), [(x.cuda(), y.cuda()) for x, y in batches]
+    optimizer = optimizer_of(options.optimizer, network.parameters())
 
     def loss_of(x, y):
         output = network(x)
@@ -145,6 +150,8 @@ def main():
         loss_of(*batches[taken % len(batches)]).backward()
         optimizer.step()
         taken += 1
+        if options.gpu:
+            torch.cuda.synchronize()  # as eager.cc and the exact side do, which give the loss of each step
 
     for _ in range(3):
         step()

@@ -2,6 +2,7 @@
 // scaled_dot_product_attention.
 #include "eager.h"
 
+#include <dlfcn.h>
 #include <torch/script.h>
 #include <torch/torch.h>
 
@@ -210,6 +211,8 @@ std::string libtorch_name() { return std::string("libtorch ") + TORCH_VERSION; }
 void set_libtorch_threads(int threads) { at::set_num_threads(threads); }
 
 bool libtorch_has_gpu() {
+  // Linked by nobody, since most libtorches lack it; it registers itself.
+  if (dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL) == nullptr) return false;
   if (!torch::cuda::is_available()) return false;
   at::globalContext().setAllowTF32CuBLAS(false);
   at::globalContext().setAllowTF32CuDNN(false);

@@ -16,7 +16,7 @@ using Sgemm = int (*)(void* handle, int transpose_a, int transpose_b, int m, int
                       const float* a, int lda, long long stride_a, const float* b, int ldb,
                       long long stride_b, const float* beta, float* c, int ldc, long long stride_c,
                       int count);
-constexpr int kDefaultMath = 0;
+constexpr int kDefaultMath = 0, kTf32Math = 3;
 
 template <class F>
 F function(void* library, const char* name) {
@@ -43,7 +43,7 @@ void must(int status, const char* what) {
 }  // namespace
 
 std::optional<Cublas> Cublas::open() {
-  setenv("NVIDIA_TF32_OVERRIDE", "0", 1);  // overrides the caller's environment
+  unsetenv("NVIDIA_TF32_OVERRIDE");  // it would override queue()'s mode
   Cublas out;
   out.library_ = open_library();
   if (out.library_ == nullptr) {
@@ -59,8 +59,6 @@ std::optional<Cublas> Cublas::open() {
     std::fprintf(stderr, "cuBLAS does not open a GPU\n");
     return std::nullopt;
   }
-  must(function<SetMathMode>(out.library_, "cublasSetMathMode")(out.handle_, kDefaultMath),
-       "cublasSetMathMode");
   return out;
 }
 
@@ -71,8 +69,10 @@ std::string Cublas::name() const {
   return "cuBLAS " + std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100);
 }
 
-void Cublas::queue(const GpuProduct& p) const {
+void Cublas::queue(const GpuProduct& p, bool tf32) const {
   static const auto sgemm = function<Sgemm>(library_, "cublasSgemmStridedBatched");
+  static const auto set_math_mode = function<SetMathMode>(library_, "cublasSetMathMode");
+  must(set_math_mode(handle_, tf32 ? kTf32Math : kDefaultMath), "cublasSetMathMode");
   constexpr float kOne = 1, kZero = 0;
   const auto rows = static_cast<int>(p.rows), columns = static_cast<int>(p.columns),
              depth = static_cast<int>(p.depth);

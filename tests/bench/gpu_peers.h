@@ -17,7 +17,7 @@ struct GpuProduct {
   float* out = nullptr;
 };
 
-/// NVIDIA's cuBLAS, in binary32 (TF32 off).
+/// NVIDIA's cuBLAS, in binary32 or with TF32.
 class Cublas {
  public:
   /// Opened by name, from the library path or CUDA's usual folder. nullopt, with the reason on standard
@@ -25,8 +25,8 @@ class Cublas {
   [[nodiscard]] static std::optional<Cublas> open();
 
   [[nodiscard]] std::string name() const;
-  /// Queues the product.
-  void queue(const GpuProduct& product) const;
+  /// Queues the product: in binary32, or with factors cut to TF32 for the matrix units.
+  void queue(const GpuProduct& product, bool tf32 = false) const;
   /// Waits for all queued work.
   void synchronize() const;
 

@@ -1,9 +1,11 @@
-// Exact matrix products on a GPU against cuBLAS in binary32, side by side in one run, GF/s.
+// Exact matrix products on a GPU against cuBLAS in binary32 and with TF32, side by side in one run, GF/s.
 //
-//   gpu_product_bench --device MODULE [--json] [--only PRODUCT] [--most EXTENT]
+//   gpu_product_bench --device MODULE [--json] [--only PRODUCT[,PRODUCT]...] [--most EXTENT] [--seconds S]
+//   gpu_product_bench --device MODULE --forms    each product in each form (forms.h) in which it can be
+//                                                launched: microseconds, and what choose_form() estimates
 //
 // MODULE is libdgx_cuda.so. Exits 77, "skipped, no GPU", if it finds none. --most leaves out products with a
-// greater extent, for the emulated device.
+// greater extent, for the emulated device. --seconds: a product's time for all sides, 1.5 unless set.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -25,7 +27,8 @@ namespace cuda = dgx::kernels::cuda;
 struct Options {
   std::string module, only;
   std::int64_t most = std::numeric_limits<std::int64_t>::max();
-  bool json = false;
+  double seconds = 1.5;
+  bool json = false, forms = false;
 };
 
 struct Shape {
@@ -97,7 +100,9 @@ class Arena {
   std::vector<Part> parts_ = std::vector<Part>(4);
 };
 
-cuda::Product exact_product(const bench::GpuProduct& p, Arena& arena) {
+cuda::TileWanted wanted_of(const bench::GpuProduct& p) { return {p.rows, p.columns, p.depth, p.batch}; }
+
+cuda::Product exact_product(const bench::GpuProduct& p, const cuda::TileForm& form, Arena& arena) {
   cuda::Product out;
   out.a = p.a;
   out.b = p.b;
@@ -116,21 +121,36 @@ cuda::Product exact_product(const bench::GpuProduct& p, Arena& arena) {
   out.batch.strides[0][0] = p.rows * p.depth;
   out.batch.strides[1][0] = p.columns * p.depth;
   out.batch.strides[2][0] = p.rows * p.columns;
-  const cuda::TileWanted wanted{p.rows, p.columns, p.depth, p.batch};
-  out.form = cuda::choose_form(wanted);
-  if (out.form.piece != 0) out.pieces = arena.take(3, cuda::piece_numbers(wanted, out.form));
+  out.form = form;
+  if (form.piece != 0) out.pieces = arena.take(3, cuda::piece_numbers(wanted_of(p), form));
   return out;
 }
 
-void bench_product(const Shape& shape, cuda::Device& device, Arena& arena,
-                   const std::optional<bench::Cublas>& peer, const Options& options) {
+/// A product's sides and room for its output, in the device's memory.
+bench::GpuProduct placed(const Shape& shape, Arena& arena) {
   bench::GpuProduct p = shape.product;
   p.a = arena.filled(0, p.rows * p.depth * p.batch);
   p.b = arena.filled(1, p.columns * p.depth * p.batch);
   p.out = arena.take(2, p.rows * p.columns * p.batch);
-  const cuda::Product exact = exact_product(p, arena);
-  const double operations =
-      2 * static_cast<double>(p.rows * p.columns) * static_cast<double>(p.depth * p.batch);
+  return p;
+}
+
+std::string name_of(const Shape& shape) {
+  const bench::GpuProduct& p = shape.product;
+  std::string name = std::string("gpu-product-") + shape.name;
+  for (const std::int64_t extent : {p.rows, p.columns, p.depth}) name += "-" + std::to_string(extent);
+  return p.batch > 1 ? name + "-times-" + std::to_string(p.batch) : name;
+}
+
+double operations_of(const bench::GpuProduct& p) {
+  return 2 * static_cast<double>(p.rows * p.columns) * static_cast<double>(p.depth * p.batch);
+}
+
+void bench_product(const Shape& shape, cuda::Device& device, Arena& arena,
+                   const std::optional<bench::Cublas>& peer, const Options& options) {
+  const bench::GpuProduct p = placed(shape, arena);
+  const cuda::Product exact = exact_product(p, cuda::choose_form(wanted_of(p)), arena);
+  const double operations = operations_of(p);
   // Queued together, so that the device is timed and not the host that launches.
   const int together =
       device.info().emulated ? 1 : static_cast<int>(std::clamp(4e11 / operations, 2.0, 200.0));
@@ -138,17 +158,47 @@ void bench_product(const Shape& shape, cuda::Device& device, Arena& arena,
                                        for (int n = 0; n < together; ++n) must(device.launch(exact));
                                        must(device.synchronize());
                                      }}};
-  if (peer) {
-    sides.push_back({peer->name(), [&] {
-                       for (int n = 0; n < together; ++n) peer->queue(p);
+  for (const bool tf32 : {false, true}) {
+    if (!peer) continue;
+    sides.push_back({peer->name() + (tf32 ? " TF32" : ""), [&, tf32] {
+                       for (int n = 0; n < together; ++n) peer->queue(p, tf32);
                        peer->synchronize();
                      }});
   }
-  measure_in_turns(sides, {1.5, 5, 1});
-  std::string name = std::string("gpu-product-") + shape.name;
-  for (const std::int64_t extent : {p.rows, p.columns, p.depth}) name += "-" + std::to_string(extent);
-  if (p.batch > 1) name += "-times-" + std::to_string(p.batch);
-  print_rows(name, sides, 1, "GF/s", 1, operations * together * 1e-9, options.json);
+  measure_in_turns(sides, {options.seconds, 5, 1});
+  print_rows(name_of(shape), sides, 1, "GF/s", 1, operations * together * 1e-9, options.json);
+}
+
+/// Times a product in each form in which it can be launched.
+void bench_forms(const Shape& shape, cuda::Device& device, Arena& arena) {
+  constexpr std::int64_t kMostNumbers = std::int64_t{1} << 26;  // as choose_form()
+  constexpr double kGigahertz = 1.98;                           // of an H100 or H200
+  const bench::GpuProduct p = placed(shape, arena);
+  const cuda::TileWanted wanted = wanted_of(p);
+  const cuda::TileForm chosen = cuda::choose_form(wanted);
+  const int times =
+      device.info().emulated ? 1 : static_cast<int>(std::clamp(1e11 / operations_of(p), 2.0, 20.0));
+  for (const std::int64_t piece :
+       {std::int64_t{0}, dgx::kernels::kDotGroupPositions, dgx::kernels::kDotBlock}) {
+    for (const cuda::Tile tile : cuda::kTiles) {
+      const cuda::TileForm form{tile, piece};
+      if (piece != 0 &&
+          (cuda::pieces_of(p.depth, piece) == 1 || cuda::piece_numbers(wanted, form) > kMostNumbers))
+        continue;
+      const cuda::Product exact = exact_product(p, form, arena);
+      must(device.launch(exact));
+      must(device.mark());
+      for (int n = 0; n < times; ++n) must(device.launch(exact));
+      must(device.mark());
+      const double seconds = must(device.marked_seconds()).at(0) / times;
+      const cuda::TileExtent extent = cuda::extent_of(tile);
+      std::printf("%-44s %3d x %3d by %3d threads, pieces of %4d: %9.1f us, estimated %9.1f, %8.1f GF/s%s\n",
+                  name_of(shape).c_str(), static_cast<int>(extent.rows), static_cast<int>(extent.columns),
+                  static_cast<int>(extent.threads), static_cast<int>(piece), seconds * 1e6,
+                  cuda::tile_cycles(wanted, form) / kGigahertz * 1e-3, operations_of(p) / seconds * 1e-9,
+                  form.tile == chosen.tile && form.piece == chosen.piece ? ", chosen" : "");
+    }
+  }
 }
 
 Options parse(int argc, char** argv) {
@@ -158,6 +208,10 @@ Options parse(int argc, char** argv) {
     const auto value = [&]() -> const char* { return n + 1 < argc ? argv[++n] : ""; };
     if (word == "--json")
       options.json = true;
+    else if (word == "--forms")
+      options.forms = true;
+    else if (word == "--seconds")
+      options.seconds = std::atof(value());
     else if (word == "--device")
       options.module = value();
     else if (word == "--only")
@@ -186,7 +240,12 @@ int main(int argc, char** argv) {
   for (const Shape& shape : kShapes) {
     const bench::GpuProduct& p = shape.product;
     if (std::max({p.rows, p.columns, p.depth}) > options.most) continue;
-    if (options.only.empty() || options.only == shape.name)
+    if (!options.only.empty() &&
+        ("," + options.only + ",").find("," + std::string(shape.name) + ",") == std::string::npos)
+      continue;
+    if (options.forms)
+      bench_forms(shape, **device, arena);
+    else
       bench_product(shape, **device, arena, peer, options);
   }
 }

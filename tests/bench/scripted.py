@@ -9,6 +9,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "models"
 
 import torch  # noqa: E402
 from torch import nn  # noqa: E402
+from depthwise import Depthwise  # noqa: E402
 from llama import Llama  # noqa: E402
 from vision_transformer import VisionTransformer  # noqa: E402
 
@@ -32,6 +33,7 @@ class Recurrence(nn.Module):
 MODELS = {
     "llama": lambda: Llama(vocab=256, width=256, layers=4, heads=8, groups=4, context=128),
     "vision_transformer": lambda: VisionTransformer(width=128, layers=4, heads=4),
+    "depthwise": Depthwise,
     "recurrence": lambda: Recurrence(inputs=16, width=64, classes=10),
 }
 

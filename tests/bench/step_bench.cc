@@ -1,14 +1,19 @@
 // A training step of whole models, exact against libtorch: same model, optimiser, threads and run, in turns,
 // and the peak memory of each side in a process of its own.
 //
-//   step_bench [--json] [--isa NAME] [--case NAME] [--threads N] [--seconds S] [--scripts FOLDER] [--data
-//   FOLDER]
-//              [--compiled COMMAND]
-//   step_bench --device MODULE [--json] [--case NAME]    on a GPU: MODULE is libdgx_cuda.so; without one
-//   exits 77 step_bench --explain --case NAME        the exact side's plan step_bench --profile --case NAME
-//   --threads N [--device MODULE]    operations: ms, GF/s, GB/s, count, kind and form step_bench --alone
-//   exact|eager|channels-last --case NAME --threads N    the bytes one side takes step_bench --serve
-//   eager|channels-last --case NAME --threads N    a peer's process (peer.h)
+//   step_bench [--json] [--isa NAME] [--case NAME] [--threads N] [--seconds S] [--scripts FOLDER]
+//              [--data FOLDER] [--compiled COMMAND]
+//   step_bench --device MODULE [--json] [--case NAME] [--seconds S] [--scripts FOLDER] [--compiled COMMAND]
+//              on a GPU: MODULE is libdgx_cuda.so; exits 77 without one. libtorch_cuda.so is looked for
+//              beside libtorch and in LD_LIBRARY_PATH
+//   step_bench --explain --case NAME
+//              the exact side's plan
+//   step_bench --profile --case NAME --threads N [--device MODULE]
+//              operations: ms, GF/s, GB/s, count, kind and form
+//   step_bench --alone exact|eager|channels-last --case NAME --threads N
+//              the bytes that one side takes
+//   step_bench --serve eager|channels-last --case NAME --threads N [--device MODULE]
+//              a peer's process (peer.h)
 //
 // The folders hold TorchScript models (scripted.py), and images and labels, 28×28 and one byte a sample;
 // without them the cases that need them are skipped by name. COMMAND starts compiled.py, the torch.compile
@@ -79,8 +84,9 @@ std::vector<Case> cases(const std::string& scripts) {
   return all;
 }
 
-/// The default task's network, the network of the CPU's ResNet rows, and GPTs with 2,048 and 16,384 tokens.
-std::vector<Case> device_cases() {
+/// The default task's network, the network of the CPU's ResNet rows, GPTs with 2,048 and 16,384 tokens and
+/// one of twice the width and depth with 4,096; of the scripted models those that create nothing on the CPU.
+std::vector<Case> device_cases(const std::string& scripts) {
   std::vector<Case> all;
   for (const Case& of : cases("")) {
     if (of.name != "resnet20-batch-32") all.push_back(of);
@@ -88,6 +94,16 @@ std::vector<Case> device_cases() {
   all.push_back(all.back());
   all.back().batch = 64;
   all.back().name += "-batch-64";
+  all.push_back({"gpt-12x768-batch-16",
+                 "gpt:layers=12,width=768,heads=12,context=256,vocab=256",
+                 "adamw:lr=3e-4",
+                 16,
+                 {256},
+                 true});
+  if (scripts.empty()) return all;
+  all.push_back(
+      {"script-vision-transformer", scripts + "/vision_transformer.pt", "adam:lr=1e-3", 64, {28, 28}});
+  all.push_back({"script-depthwise", scripts + "/depthwise.pt", "sgd:lr=0.1,momentum=0.9", 128, {28, 28}});
   return all;
 }
 
@@ -142,7 +158,7 @@ std::vector<std::string> own_words(const Options& options, const Case& of, int t
   std::vector<std::string> out{options.self, "--case", of.name, "--threads", std::to_string(threads)};
   for (const auto& [word, value] :
        {std::pair("--isa", &options.isa), std::pair("--scripts", &options.scripts),
-        std::pair("--data", &options.data)}) {
+        std::pair("--data", &options.data), std::pair("--device", &options.module)}) {
     if (!value->empty()) out.insert(out.end(), {word, *value});
   }
   return out;
@@ -261,18 +277,56 @@ void measure(const Options& options, const Case& of, int threads) {
   }
 }
 
-void measure_on_device(const Options& options, const Case& of) {
-  bench::Exact exact(of);
-  exact.start(open_device(options.module));
-  std::vector<bench::Side> sides = {{"exact", [&] { exact.step(); }}};
-  if (bench::libtorch_has_gpu()) {
-    sides.push_back(
-        {bench::libtorch_name() + " on the GPU, eager", bench::eager_step(eager_case(of, false, true))});
-    if (of.model.starts_with("resnet"))
-      sides.push_back({sides.back().name + ", channels last", bench::eager_step(eager_case(of, true, true))});
+/// libtorch on the GPU in a process of its own, and PyTorch by its Python, eager and compiled.
+std::vector<std::unique_ptr<bench::Peer>> device_peers(const Options& options, const Case& of) {
+  std::vector<bench::Peer::Command> commands;
+  for (const std::string side : {"eager", "channels-last"}) {
+    if (side != "eager" && !of.model.starts_with("resnet")) continue;
+    std::vector<std::string> words = own_words(options, of, 1);
+    words.insert(words.end(), {"--serve", side});
+    commands.push_back(
+        {bench::libtorch_name() + " on the GPU, " + (side == "eager" ? "eager" : "channels last"), words});
   }
+  if (!options.compiled.empty()) {
+    std::vector<std::string> words = compiled_words(options, of, 1);
+    words.push_back("--gpu");
+    commands.push_back({"torch.compile on the GPU", words});
+    words.push_back("--eager");
+    commands.push_back({"PyTorch on the GPU, eager", words});
+  }
+  std::vector<std::unique_ptr<bench::Peer>> out;
+  for (const bench::Peer::Command& command : commands) {
+    auto peer = bench::Peer::start(command);
+    if (peer != nullptr)
+      out.push_back(std::move(peer));
+    else
+      std::fprintf(stderr, "step_bench: skipped, %s: %s\n", of.name.c_str(), command.name.c_str());
+  }
+  return out;
+}
+
+void measure_on_device(const Options& options, const Case& of) {
+  auto device = open_device(options.module);
+  bench::Exact exact(of);
+  exact.start(std::move(device));
+  const auto peers = device_peers(options, of);
+  std::vector<bench::Side> sides = {{"exact", [&] { exact.step(); }}};
+  for (const auto& peer : peers)
+    sides.push_back({peer->name(), {}, {}, [&peer](int count) { return peer->steps(count); }});
   measure_in_turns(sides, {options.seconds, 5, 1});
   print_rows("gpu-step-" + of.name, sides, 1, "ms", 1e3, 0, options.json);
+}
+
+/// Answers as a peer of libtorch.
+int serve(const Options& options, const Case& of) {
+  const bool on_gpu = !options.module.empty();
+  bench::set_libtorch_threads(std::max(options.threads, 1));
+  if (on_gpu && !bench::libtorch_has_gpu()) {
+    std::fprintf(stderr, "step_bench: this libtorch has no CUDA\n");
+    return 77;
+  }
+  bench::serve(bench::eager_step(eager_case(of, options.serve == "channels-last", on_gpu)));
+  return 0;
 }
 
 /// Operations of one kind and form together, the longest first.
@@ -373,7 +427,7 @@ int main(int argc, char** argv) {
   const Options options = parse(argc, argv);
   if (!options.isa.empty()) force(options.isa);
   bool found = false;
-  for (Case of : options.module.empty() ? cases(options.scripts) : device_cases()) {
+  for (Case of : options.module.empty() ? cases(options.scripts) : device_cases(options.scripts)) {
     if (!options.only.empty() && options.only != of.name) continue;
     found = true;
     if (has_images(of)) of.data = samples_of(options);
@@ -388,8 +442,7 @@ int main(int argc, char** argv) {
     } else if (options.profile) {
       print_profile(options, of, options.seconds);
     } else if (!options.serve.empty()) {
-      bench::set_libtorch_threads(std::max(options.threads, 1));
-      bench::serve(bench::eager_step(eager_case(of, options.serve == "channels-last")));
+      return serve(options, of);
     } else if (!options.alone.empty()) {
       std::printf("%lld\n", peak_of(of, options.alone, std::max(options.threads, 1)));
     } else if (!options.module.empty()) {
