@@ -28,6 +28,15 @@ __device__ inline void keep_in_register([[maybe_unused]] const float*& place) {
 #endif
 }
 
+/// The same number, but what depends on it is not computed before this place, where it would be kept, or
+/// spilled to local memory, through the loops in between.
+__device__ inline int not_before_here(int number) {
+#ifdef __CUDA_ARCH__
+  asm volatile("" : "+r"(number));
+#endif
+  return number;
+}
+
 /// An address in shared memory. Copies on a GPU take it as 32 bits, which are computed once.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
 struct SharedPlace {

@@ -11,10 +11,11 @@
 //
 // Blocks of 256 positions end between two rounds. A block's running results are in registers. The group's are
 // touched only once per 256 positions and kept in local memory meanwhile, so that 16 warps share a
-// multiprocessor's registers. A group's result, once per 4,096 positions, goes to memory (Out), so no third
-// set is needed. Beyond the depth both sides are 0: adding 0 · 0 to a block changes at most -0 to +0, which
-// makes no difference when the block is added to a group's +0. Lines that do not exist hold zeros or another
-// line; their outputs are not stored.
+// multiprocessor's registers. Local memory is written through to the L2 cache, so the first block of a group
+// reads no sums from it and the last leaves none in it: shallow products would else wait for it. A group's
+// result, once per 4,096 positions, goes to memory (Out), so no third set is needed. Beyond the depth both
+// sides are 0: adding 0 · 0 to a block changes at most -0 to +0, which makes no difference when the block is
+// added to a group's +0. Lines that do not exist hold zeros or another line; their outputs are not stored.
 
 #include "words.h"
 
@@ -171,8 +172,8 @@ class TileRounds {
   int buffer_ = 0;
 };
 
-/// A thread's sums of a group, row after row. They are touched only once per 256 positions, so the compiler
-/// is made to keep them in local memory rather than in registers.
+/// A thread's sums of the blocks of a group so far, row after row. They are touched only once per 256
+/// positions, so the compiler is made to keep them in local memory rather than in registers.
 template <class Tile>
 class GroupSums {
  public:
@@ -185,21 +186,35 @@ class GroupSums {
   }
   GroupSums(const GroupSums&) = delete;
 
-  __device__ void begin() {
-    DGX_UNROLL
-    for (int n = 0; n < Tile::kTall * kRuns; ++n) at_[n] = {};
-  }
-  __device__ void add(const float (&block)[Tile::kTall][Tile::kWide]) {
+  /// Adds what is kept to a block's sums, or +0 if that block is the group's first.
+  __device__ void add_to(float (&block)[Tile::kTall][Tile::kWide], bool is_first) const {
     DGX_UNROLL
     for (int n = 0; n < Tile::kTall * kRuns; ++n) {
-      Numbers<kRun> sums = at_[n];
+      Numbers<kRun> sums{};
+      if (!is_first) sums = at_[n];
       DGX_UNROLL
-      for (int j = 0; j < kRun; ++j) sums.at[j] = sums.at[j] + block[n / kRuns][n % kRuns * kRun + j];
-      at_[n] = sums;
+      for (int j = 0; j < kRun; ++j) {
+        float& number = block[n / kRuns][n % kRuns * kRun + j];
+        number = sums.at[j] + number;
+      }
     }
   }
-  [[nodiscard]] __device__ const Numbers<kRun>& run(int row, int number) const {
-    return at_[row * kRuns + number];
+  __device__ void keep(const float (&sums)[Tile::kTall][Tile::kWide]) {
+    DGX_UNROLL
+    for (int n = 0; n < Tile::kTall * kRuns; ++n) at_[n] = run_of(sums, n / kRuns, n % kRuns);
+  }
+  /// A row's run of what is kept.
+  [[nodiscard]] __device__ const Numbers<kRun>& kept(int row, int run) const {
+    return at_[row * kRuns + run];
+  }
+
+  /// A row's run of sums in registers.
+  [[nodiscard]] __device__ static Numbers<kRun> run_of(const float (&sums)[Tile::kTall][Tile::kWide], int row,
+                                                       int run) {
+    Numbers<kRun> out;
+    DGX_UNROLL
+    for (int j = 0; j < kRun; ++j) out.at[j] = sums[row][run * kRun + j];
+    return out;
   }
 
  private:
@@ -207,32 +222,44 @@ class GroupSums {
   Numbers<kRun>* at_;
 };
 
-/// Hands the sums of a group, the thread's kTall × kWide outputs, to `out`: in fours where it takes them.
+/// Hands the sums of a group, the thread's kTall × kWide outputs, to `out` in fours.
 template <class Tile, class Out>
-__device__ void put_group(const Out& out, const TilePlace<Tile>& place, const GroupSums<Tile>& group,
-                          std::int64_t number) {
-  constexpr int kRun = GroupSums<Tile>::kRun, kRuns = GroupSums<Tile>::kRuns;
-  const bool in_fours = kRun == 4 && out.in_fours;
+__device__ void put_fours(const Out& out, const TilePlace<Tile>& place,
+                          const float (&sums)[Tile::kTall][Tile::kWide], std::int64_t number) {
+  using Sums = GroupSums<Tile>;
+  const int first_row = not_before_here(place.row), first_column = not_before_here(place.column);
+  std::int64_t columns[Sums::kRuns];
+  DGX_UNROLL
+  for (int run = 0; run < Sums::kRuns; ++run)
+    columns[run] = out.column(Tile::Right::line(first_column, run * Sums::kRun));
+  DGX_UNROLL
+  for (int i = 0; i < Tile::kTall; ++i) {
+    const std::int64_t row = out.row(Tile::Left::line(first_row, i));
+    DGX_UNROLL
+    for (int run = 0; run < Sums::kRuns; ++run) {
+      if (row >= 0 && columns[run] >= 0) out.put(row + columns[run], Sums::run_of(sums, i, run), number);
+    }
+  }
+}
+
+/// Hands the sums of a group, which `group` keeps, to `out` one by one. Not unrolled: it would need more
+/// registers than the rounds.
+template <class Tile, class Out>
+__device__ void put_ones(const Out& out, const TilePlace<Tile>& place, const GroupSums<Tile>& group,
+                         std::int64_t number) {
+  constexpr int kRun = GroupSums<Tile>::kRun;
+  const int first_row = not_before_here(place.row), first_column = not_before_here(place.column);
   std::int64_t columns[Tile::kWide];
   DGX_UNROLL
-  for (int j = 0; j < Tile::kWide; ++j)
-    columns[j] = j % kRun == 0 || !in_fours ? out.column(Tile::Right::line(place.column, j)) : -1;
+  for (int j = 0; j < Tile::kWide; ++j) columns[j] = out.column(Tile::Right::line(first_column, j));
   DGX_NOT_UNROLLED
   for (int i = 0; i < Tile::kTall; ++i) {
-    const std::int64_t row = out.row(Tile::Left::line(place.row, i));
+    const std::int64_t row = out.row(Tile::Left::line(first_row, i));
     if (row < 0) continue;
     DGX_UNROLL
-    for (int run = 0; run < kRuns; ++run) {
-      const Numbers<kRun> sums = group.run(i, run);
-      if (in_fours) {
-        if (columns[run * kRun] >= 0) out.put(row + columns[run * kRun], sums, number);
-        continue;
-      }
-      DGX_UNROLL
-      for (int j = 0; j < kRun; ++j) {
-        if (columns[run * kRun + j] >= 0)
-          out.put(row + columns[run * kRun + j], Numbers<1>{{sums.at[j]}}, number);
-      }
+    for (int j = 0; j < Tile::kWide; ++j) {
+      if (columns[j] >= 0)
+        out.put(row + columns[j], Numbers<1>{{group.kept(i, j / kRun).at[j % kRun]}}, number);
     }
   }
 }
@@ -269,18 +296,26 @@ __device__ void run_tile(Left& left, Right& right, const Out& out, std::int64_t 
   const TilePlace<Tile> place;
   int left_over = (positions - 1 + kTileStep) / kTileStep;  // rounds
   GroupSums<Tile> group;
+  int blocks = 0;  // of the group so far
   do {
-    group.begin();
-    for (int blocks = kDotGroupBlocks; blocks > 0 && left_over > 0; --blocks) {
-      float block[Tile::kTall][Tile::kWide] = {};
-      int count = left_over < kBlockRounds ? left_over : kBlockRounds;
-      left_over -= count;
-      rounds.begin_block();
-      for (; count > 0; --count) rounds.round(block);
-      group.add(block);
+    float sums[Tile::kTall][Tile::kWide] = {};
+    int count = left_over < kBlockRounds ? left_over : kBlockRounds;
+    left_over -= count;
+    rounds.begin_block();
+    for (; count > 0; --count) rounds.round(sums);
+    group.add_to(sums, blocks == 0);
+    if (++blocks < kDotGroupBlocks && left_over > 0) {
+      group.keep(sums);
+      continue;
     }
-    put_group(out, place, group, group_number);
+    if (GroupSums<Tile>::kRun == 4 && out.in_fours) {
+      put_fours(out, place, sums, group_number);
+    } else {
+      group.keep(sums);
+      put_ones(out, place, group, group_number);
+    }
     ++group_number;
+    blocks = 0;
   } while (left_over > 0);
   wait_for_copies<0>();  // copies of rounds beyond the last
 }
