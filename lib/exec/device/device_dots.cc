@@ -286,10 +286,10 @@ std::optional<cuda::Dot> dot_of(const CompiledPrimitive& primitive, const Divisi
 /// with 132 multiprocessors of 128 lanes. Such a thread takes about 30 instructions a position; if outputs
 /// are too few to keep all lanes busy, each position costs it the wait for the next numbers.
 bool is_worth_tiles(const CompiledPrimitive& primitive, const cuda::Dot& dot) {
-  constexpr double kLanes = 132 * 128, kInstructions = 30, kWaits = 150;
+  constexpr double kLanes = 132 * 128, kInstructions = 30, kWaits = 150, kStart = 9000;
   const double all = static_cast<double>(primitive.count) * kInstructions / kLanes;
   return cuda::tile_cycles(wanted_of(dot), dot.form) <
-         3000 + static_cast<double>(primitive.fold_count) * std::max(all, kWaits);
+         kStart + static_cast<double>(primitive.fold_count) * std::max(all, kWaits);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // Products of the GPU kernels, on the emulated device, against the bits of kernels/ref.
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <limits>
 #include <string>
@@ -47,6 +48,8 @@ struct Shapes {
   std::int64_t rows = 1, columns = 1, depth = 1, batch = 1;
   bool a_transposed = false, b_transposed = false;
   std::int64_t gap = 0;  ///< numbers skipped between neighbours in memory
+  bool gap_before_all =
+      true;  ///< as many before the first number: it is aligned with the others or not at all
   cuda::Tile tile = cuda::Tile::kAny;
   std::int64_t piece = 0;
 
@@ -100,8 +103,9 @@ void check(OnDevice& on, const Shapes& s) {
   INFO(s.batch << " × " << s.rows << " × " << s.columns << ", depth " << s.depth << ", " << name_of(s.tile)
                << (s.a_transposed ? ", a transposed" : "") << (s.b_transposed ? ", b transposed" : "")
                << ", gap " << s.gap << ", pieces of " << s.piece);
-  const Side a = side_of(s.rows, s.depth, s.a_transposed, s.gap),
-             b = side_of(s.columns, s.depth, !s.b_transposed, s.gap);
+  Side a = side_of(s.rows, s.depth, s.a_transposed, s.gap),
+       b = side_of(s.columns, s.depth, !s.b_transposed, s.gap);
+  if (!s.gap_before_all) a.base = b.base = 0;
   const auto seed = static_cast<std::uint64_t>(s.rows * 1000 + s.columns + s.depth);
   const auto left = spiced(pattern(seed, s.batch * a.batch + s.gap + 1), seed),
              right = spiced(pattern(seed + 1, s.batch * b.batch + s.gap + 1), seed + 3);
@@ -181,6 +185,28 @@ TEST_CASE("a product on a device has the bits of the definition at every depth a
   }
 }
 
+TEST_CASE("a product on a device has the bits of the definition where lines are aligned and depths are not",
+          "[device]") {
+  OnDevice on;
+  for (const cuda::Tile tile : cuda::kTiles) {
+    const auto [height, width] = std::pair(cuda::extent_of(tile).rows, cuda::extent_of(tile).columns);
+    for (const std::int64_t depth : {1, 2, 7, 13, 18, 31, 257}) {
+      for (int form = 0; form < 4; ++form) {
+        const bool fits = depth % 2 == 1;
+        check(on, {.rows = fits ? height : height + 5,
+                   .columns = fits ? width : width + 8,
+                   .depth = depth,
+                   .batch = depth < 8 ? 2 : 1,
+                   .a_transposed = form % 2 == 1,
+                   .b_transposed = form > 1,
+                   .gap = 4 - depth % 4,
+                   .gap_before_all = false,
+                   .tile = tile});
+      }
+    }
+  }
+}
+
 TEST_CASE("a product on a device has the bits of the definition where all of its tiles is there",
           "[device]") {
   OnDevice on;
@@ -239,21 +265,60 @@ TEST_CASE("a product that is cut has memory for its pieces, or is not launched",
   CHECK(!on.device().launch(product).ok());
 }
 
-TEST_CASE("the form of a product keeps every processor of a large device busy", "[device]") {
+/// A product's time on an H200 at commit 497198d7 (gpu_product_bench --forms): microseconds in the fastest
+/// form, and the forms that take at most 5 % longer.
+struct Measured {
+  cuda::TileWanted wanted;
+  double fastest = 0;
+  std::vector<cuda::TileForm> near;
+};
+
+std::vector<Measured> measured_products() {
+  using cuda::Tile;
+  const cuda::TileForm large{Tile::k128x128, 0}, tall{Tile::k128x64, 0}, wide{Tile::k64x128, 0},
+      small{Tile::k64x64, 0};
+  return {{{512, 512, 512}, 18.2, {{Tile::k64x64Fine, 256}, {Tile::k32x128, 256}, {Tile::k16x256, 256}}},
+          {{1024, 1024, 1024}, 64.5, {wide, tall, {Tile::k128x128, 256}, {Tile::k64x128, 256}}},
+          {{2048, 2048, 2048}, 390.6, {wide, large, tall, small}},
+          {{4096, 4096, 4096}, 3023.4, {wide, small, large, tall}},
+          {{16384, 1152, 384}, 359.2, {large, wide, tall}},
+          {{16384, 384, 384}, 126.9, {large}},
+          {{16384, 1536, 384}, 476.0, {large, wide, tall}},
+          {{16384, 384, 1536}, 447.9, {wide, large, small, tall}},
+          {{1536, 384, 16384},
+           471.3,
+           {{Tile::k64x64, 256}, {Tile::k128x128, 256}, {Tile::k64x128, 256}, {Tile::k128x64, 256}}},
+          {{384, 384, 16384}, 131.5, {{Tile::k128x64, 256}, {Tile::k64x128, 256}, {Tile::k128x128, 256}}},
+          {{256, 256, 64, 384}, 110.1, {large}},
+          {{256, 64, 256, 384}, 90.7, {tall, small}},
+          {{128, 256, 784}, 11.8, {{Tile::k32x32Fine, 256}}},
+          {{256, 784, 128}, 7.6, {{Tile::k64x64Fine, 0}}},
+          {{128, 10, 128}, 6.0, {{Tile::k32x32Fine, 0}}}};
+}
+
+TEST_CASE("the form of a product is one of the fastest on a large device, and its time about as estimated") {
+  for (const Measured& measured : measured_products()) {
+    const cuda::TileForm form = cuda::choose_form(measured.wanted);
+    INFO(measured.wanted.rows << " × " << measured.wanted.columns << ", depth " << measured.wanted.depth
+                              << ": " << name_of(form.tile) << ", pieces of " << form.piece);
+    CHECK(std::any_of(measured.near.begin(), measured.near.end(), [&](const cuda::TileForm& near) {
+      return near.tile == form.tile && near.piece == form.piece;
+    }));
+    const double estimated = cuda::tile_cycles(measured.wanted, form) / 1980;  // at 1,980 MHz
+    CHECK(estimated > measured.fastest / 1.15);
+    CHECK(estimated < measured.fastest * 1.15);
+  }
+}
+
+TEST_CASE("the form of a dot keeps every processor of a large device busy") {
   // The cycles an H100's fma units need at least, divided by the form's estimated cycles.
   const auto share = [](const cuda::TileWanted& wanted) {
     const auto fma =
         static_cast<double>(wanted.rows * wanted.columns * wanted.depth * wanted.batch) / (132 * 128);
     return fma / cuda::tile_cycles(wanted, cuda::choose_form(wanted));
   };
-  CHECK(share({4096, 4096, 4096}) > 0.8);
-  CHECK(share({2048, 2048, 2048}) > 0.8);
-  CHECK(share({16384, 384, 384}) > 0.75);
-  CHECK(share({8192, 384, 384}) > 0.75);
-  CHECK(share({384, 384, 8192}) > 0.45);
-  CHECK(share({256, 64, 256, 384}) > 0.7);
-  CHECK(share({64, 8192, 576, 1, true}) > 0.45);
-  CHECK(share({16, 131072, 144, 1, true}) > 0.45);
+  CHECK(share({64, 8192, 576, 1, true}) > 0.4);
+  CHECK(share({16, 131072, 144, 1, true}) > 0.4);
 }
 
 TEST_CASE("the pieces of a product take a bounded part of the memory", "[device]") {

@@ -35,21 +35,21 @@ struct TileForm {
 struct TileExtent {
   std::int64_t rows = 0, columns = 0;
   std::int64_t threads = 0;
-  /// Cycles that a warp takes for 16 positions if it never waits: the instructions of the loop for sm_90 or,
-  /// for small tiles, the reads of four warps from shared memory.
+  /// Cycles that a scheduler takes for 16 positions of a warp, beside other warps: of products as fitted to
+  /// 256 launches on an H200, of dots in the proportion of the two loops' instructions.
   std::int64_t product_cycles = 0, dot_cycles = 0;
 };
 
 [[nodiscard]] constexpr TileExtent extent_of(Tile tile) {
   switch (tile) {
-    case Tile::k128x128: return {128, 128, 256, 1154, 1209};
-    case Tile::k128x64: return {128, 64, 128, 1170, 1250};
-    case Tile::k64x128: return {64, 128, 128, 1170, 1250};
-    case Tile::k64x64: return {64, 64, 64, 1190, 1330};
-    case Tile::k64x64Fine: return {64, 64, 256, 400, 400};
-    case Tile::k32x128: return {32, 128, 128, 800, 692};  // products: at any strides only
-    case Tile::k16x256: return {16, 256, 128, 1000, 745};
-    default: return {32, 32, 256, 256, 256};
+    case Tile::k128x128: return {128, 128, 256, 1524, 1597};
+    case Tile::k128x64: return {128, 64, 128, 1628, 1739};
+    case Tile::k64x128: return {64, 128, 128, 1569, 1676};
+    case Tile::k64x64: return {64, 64, 64, 1628, 1820};
+    case Tile::k64x64Fine: return {64, 64, 256, 462, 462};
+    case Tile::k32x128: return {32, 128, 128, 902, 780};  // products: at any strides only
+    case Tile::k16x256: return {16, 256, 128, 1053, 784};
+    default: return {32, 32, 256, 224, 224};
   }
 }
 
@@ -73,18 +73,22 @@ struct TileWanted {
                          : wanted.rows * wanted.columns * wanted.batch * pieces_of(wanted.depth, form.piece);
 }
 
-/// An estimate, in cycles of an H100 or H200, of the time of its busiest multiprocessor. Blocks of threads
-/// share a multiprocessor as far as its registers reach; they take as long as all their instructions, or as
-/// long as a single warp with its waits, whichever is more.
+/// An estimate, in cycles of an H100 or H200, of a launch's time: of its busiest multiprocessor. Blocks of
+/// threads share a multiprocessor as far as its registers reach; they take as long as all their instructions,
+/// or as long as a single warp with its waits, whichever is more. The constants are those with which the
+/// estimates come nearest to the times of 19 products in all their forms on an H200 (`gpu_product_bench
+/// --forms` at commit 497198d7): the form with the least estimate then takes at most 3 % longer than the
+/// fastest one.
 [[nodiscard]] constexpr double tile_cycles(const TileWanted& wanted, const TileForm& form) {
   // kThreads: those that share a multiprocessor.
   constexpr std::int64_t kProcessors = 132, kSchedulers = 4, kThreads = 512;
-  constexpr double kWaits = 250;    // cycles per round: the barrier, and the first reads after it
-  constexpr double kAround = 900;   // cycles before and after the rounds
-  constexpr double kBegins = 2000;  // cycles until the first numbers arrive
-  constexpr double kLaunch = 3000;  // cycles to start the kernel that adds pieces
-  // Bytes that the L2 cache keeps, and those that memory and the cache move in a cycle.
-  constexpr double kCached = 24e6, kBytesACycle = 1300, kCachedBytesACycle = 2500;
+  constexpr double kStart = 1700;   // cycles to start a kernel
+  constexpr double kWaits = 208;    // cycles per round: the barrier, and the first reads after it
+  constexpr double kAround = 588;   // cycles before and after the rounds
+  constexpr double kBegins = 6310;  // cycles until the first numbers arrive, and the last are stored
+  // Cycles to start the kernel that adds pieces, and bytes of them that it reads in a cycle. That they are
+  // written takes no time: it happens beside the next block's arithmetic.
+  constexpr double kAddition = 8979, kBytesACycle = 3074;
   const TileExtent tile = extent_of(form.tile);
   const std::int64_t pieces = pieces_of(wanted.depth, form.piece);
   const std::int64_t blocks = tiles_of(tile, wanted.rows, wanted.columns) * wanted.batch * pieces;
@@ -98,10 +102,10 @@ struct TileWanted {
     const double warps = static_cast<double>(count * tile.threads / 32) / static_cast<double>(kSchedulers);
     return rounds * std::max(warps * cycles, cycles + kWaits) + kAround * std::max(warps, 1.0) + kBegins;
   };
-  double total = static_cast<double>(most / together) * at_once(together) + at_once(most % together);
-  const auto bytes = static_cast<double>(piece_numbers(wanted, form) * 4);  // written, and read
-  if (form.piece != 0) total += kLaunch + 2 * bytes / (bytes < kCached ? kCachedBytesACycle : kBytesACycle);
-  return total;
+  const double total =
+      kStart + static_cast<double>(most / together) * at_once(together) + at_once(most % together);
+  if (form.piece == 0) return total;
+  return total + kAddition + static_cast<double>(piece_numbers(wanted, form) * 4) / kBytesACycle;
 }
 
 /// The tile with the least estimated time, for a depth cut into pieces of `piece` positions.
