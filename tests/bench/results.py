@@ -1,7 +1,7 @@
 """The records of the benchmarks: results.py [--accept] writes RESULTS.md next to this file, and README's sentence, from results/*.jsonl
 
 Each file is a whole run of one machine: `sh tests/bench/run.sh --json`, whose first line names the machine, how the peers were weaker ("peer") and which
-parts were measured at another time ("parts"). The newest run of each machine stays, whatever it says. results/distributed has, likewise, runs of the parts distributed and plans. builds.json has the last whole test runs with sanitizers and with clang++. Without --accept nothing is written, and the exit status is 1 if something would change.
+parts were measured at another time ("parts"). The newest run of each machine stays, whatever it says. results/distributed has, likewise, runs of the parts distributed and plans. results/gpu has runs of the part gpu. builds.json has the last whole test runs with sanitizers and with clang++. Without --accept nothing is written, and the exit status is 1 if something would change.
 """
 
 import argparse
@@ -192,6 +192,45 @@ def distributed():
     return DISTRIBUTED + "".join("\n" + "\n".join(Distributed(run).lines()) + "\n" for run in runs)
 
 
+GPU_PRODUCT_AIM = {"square-4096-4096-4096": 0.85}
+GPU_STEP_AIMS = {"gpt": 1.0, "resnet20": 0.8}  # times as fast as eager libtorch without TF32
+GPU = """## On a GPU
+
+`sh tests/bench/run.sh gpu`, medians; all sides in binary32, but where TF32 is named. Products in TFLOP/s beside cuBLAS; training steps beside eager libtorch, and PyTorch's Python, eager and by `torch.compile`, each in a
+process of its own, in turns. What else was run on a GPU, and what was not, is in `../gpu/README.md`.
+"""
+
+
+def gpu_lines(run):
+    yield from (f"### {run.machine['machine']}", "", f"Commit {run.machine['commit']}, {run.machine['date']}. {run.machine['parts']}.")
+    yield from table("product, rows × columns × depth", "dgx", "cuBLAS", "times as fast", "cuBLAS with TF32")
+    products = [row for row in run.rows if row["name"].startswith("gpu-product-")]
+    with_tf32 = {row["name"]: row for row in products if row["peer_name"].endswith("TF32")}
+    for row in products:
+        if row["name"] in with_tf32 and row is not with_tf32[row["name"]]:
+            name = row["name"].removeprefix("gpu-product-")
+            ratio = f"{row['ratio']:.2f}{met(row['ratio'], GPU_PRODUCT_AIM.get(name))}"
+            yield f"| {name} | {row['dgx'] / 1e3:.3g} | {row['peer'] / 1e3:.3g} | {ratio} | {with_tf32[row['name']]['peer'] / 1e3:.3g} |"
+    steps = [row for row in run.rows if row["name"].startswith("gpu-step-")]
+    if steps:
+        yield from table("step", "dgx, ms", "peer", "peer, ms", "times as fast")
+    for row in steps:
+        name = row["name"].removeprefix("gpu-step-")
+        is_judged = row["peer_name"].startswith("libtorch") and row["peer_name"].endswith("eager")
+        goal = next((aim for start, aim in GPU_STEP_AIMS.items() if name.startswith(start)), None) if is_judged else None
+        yield f"| {name} | {number(row['dgx'])} | {row['peer_name']} | {number(row['peer'])} | {row['ratio']:.2f}{met(row['ratio'], goal)} |"
+    for row in run.rows:
+        if row["name"].startswith("gpu-checkpoint-"):
+            share = row["peer"] / row["dgx"]
+            words = f"{100 * share:.1f} %, {'met' if share <= 0.02 else 'missed'} (2 %)"
+            yield f"\n{row['name'].removeprefix('gpu-checkpoint-')}: training of {row['dgx']} s, {row['peer_name']}: {row['peer']} s, {words}."
+
+
+def gpu():
+    runs = sorted((Run(path) for path in (BENCH / "results" / "gpu").glob("*.jsonl")), key=lambda run: (run.machine["date"], run.name), reverse=True)
+    return GPU + "".join("\n" + "\n".join(gpu_lines(run)) + "\n" for run in runs)
+
+
 def builds():
     """The whole test runs of other builds, which .ci/run has no time for: builds.json next to the runs."""
     lines = ["## Whole test runs of other builds", "", "| build | commit | date | tests | skipped | failed | minutes |", "| --- | --- | --- | --- | --- | --- | --- |"]
@@ -233,7 +272,7 @@ def main():
     parser.add_argument("--accept", action="store_true")
     accept = parser.parse_args().accept
     runs = sorted((Run(path) for path in (BENCH / "results").glob("*.jsonl")), key=lambda run: (run.machine["date"], run.name), reverse=True)
-    wanted = {BENCH / "RESULTS.md": HEAD + "\n" + "\n".join(section(run) for run in runs) + "\n" + distributed() + "\n" + batches() + "\n" + builds(), README: readme_with(README.read_text(), runs)}
+    wanted = {BENCH / "RESULTS.md": HEAD + "\n" + "\n".join(section(run) for run in runs) + "\n" + distributed() + "\n" + gpu() + "\n" + batches() + "\n" + builds(), README: readme_with(README.read_text(), runs)}
     stale = [path for path, text in wanted.items() if not path.exists() or path.read_text() != text]
     for path in stale:
         if accept:
