@@ -10,7 +10,7 @@
 #
 # Products and steps run twice, with the widest instructions and with both sides held to AVX2. OpenBLAS is told the widest kernels that
 # the processor has; their name stands in the row. BUILD is the build folder (default build/release), DGX_TORCH as for tests/run.sh.
-# gpu needs nvcc and a GPU; its peers are cuBLAS where it is found, and libtorch where DGX_TORCH names one with CUDA.
+# gpu needs nvcc and a GPU; its peers are cuBLAS and a libtorch with CUDA, where they are found (LD_LIBRARY_PATH), and torch.compile.
 # checkpoint, verify, batch, distributed and the steps on images need FASHION_MNIST, the folder with the four IDX files of that name (default: Debian's); the TorchScript steps
 # need python3-torch, and torch.compile what cmake/bootstrap.sh --bench installs. DGX_BENCH_CLOCK=cpu counts processor time with one thread. Compare figures of one run only: another run is another
 # load of the machine. chart.py beside this file draws the rows of --json.
@@ -76,15 +76,25 @@ bench_product() {
   ! has_flag avx512f || with_avx2 "$benches/matmul_bench" $json --isa avx2
 }
 
-# Training steps against libtorch.
-bench_step() {
-  scripts=
+# Sets $scripts to the option that names TorchScript models, and $compiled to the command that starts PyTorch's Python; empty where that is not there.
+pythons_peers() {
+  scripts= compiled=
   if /usr/bin/python3 -c 'import torch, h5py, numpy' 2>/dev/null; then
     /usr/bin/python3 tests/bench/scripted.py "$work"
     scripts="--scripts $work"
   else
     skip "the TorchScript steps need python3-torch"
   fi
+  if [ -d build/peer/torch ]; then
+    compiled="PYTHONPATH=build/peer exec /usr/bin/python3 tests/bench/compiled.py"
+  else
+    skip "torch.compile needs what sh cmake/bootstrap.sh --bench installs"
+  fi
+}
+
+# Training steps against libtorch.
+bench_step() {
+  pythons_peers
   data=
   ! has_images || {
     gzip -dc "$images/train-images-idx3-ubyte.gz" | tail -c +17 >"$work/images"
@@ -92,12 +102,6 @@ bench_step() {
     data="--data $work"
   }
   export TORCHINDUCTOR_CACHE_DIR="$work/inductor" CUDA_VISIBLE_DEVICES=
-  compiled=
-  if [ -d build/peer/torch ]; then
-    compiled="PYTHONPATH=build/peer exec /usr/bin/python3 tests/bench/compiled.py"
-  else
-    skip "torch.compile needs what sh cmake/bootstrap.sh --bench installs"
-  fi
   bench_of step_bench $scripts $data --compiled "$compiled"
   ! has_target step_bench || ! has_flag avx512f || with_avx2 "$benches/step_bench" $json $scripts $data --compiled "$compiled" --isa avx2
 }
@@ -107,7 +111,12 @@ bench_gpu() {
   has_target gpu_product_bench || { skip "the GPU's products and steps need nvcc"; return 0; }
   make_target gpu_product_bench dgx_cuda
   "$benches/gpu_product_bench" $json --device "$build/lib/dgx/libdgx_cuda.so" || { code=$?; [ $code = 77 ] || return $code; return 0; }
-  bench_of step_bench --device "$build/lib/dgx/libdgx_cuda.so"
+  pythons_peers
+  # libtorch with CUDA: that of the Python, if there is one, or what LD_LIBRARY_PATH names. In a shell of its own, since other parts want their own libtorch.
+  (
+    export LD_LIBRARY_PATH="$PWD/build/peer/torch/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+    bench_of step_bench --device "$build/lib/dgx/libdgx_cuda.so" $scripts --compiled "$compiled"
+  )
 }
 
 bench_convolution() { bench_of convolution_bench; }
