@@ -21,12 +21,13 @@ namespace dgx::jobs {
 class Checkpointer {
  public:
   enum class Pace {
-    kBeside,  ///< training goes on while a state is written
-    kAlone,   ///< commit() and save() return when it is: there is no memory for it beside a step's
+    kBeside,        ///< training goes on while a state is written, on the same CPUs
+    kBesideDevice,  ///< training goes on, on a device
+    kAlone,         ///< commit() and save() return when it is: there is no memory for it beside a step's
   };
-  /// The threads that hash and compress a state: kAlone all of `threads`, kBeside one, since more would only
-  /// take CPUs from training.
-  [[nodiscard]] static int threads_of(Pace pace, int threads) { return pace == Pace::kAlone ? threads : 1; }
+  /// The threads that hash and compress a state: kBeside one, since more would only take CPUs from training,
+  /// else all of `threads`.
+  [[nodiscard]] static int threads_of(Pace pace, int threads) { return pace == Pace::kBeside ? 1 : threads; }
   /// The run and the point must outlive it. Of `threads`, at least 1, it takes threads_of().
   Checkpointer(bundle::RunWriter& run, ResumePoint& point, Pace pace, int threads);
   ~Checkpointer();

@@ -42,9 +42,12 @@ Result<bundle::Constants> constants_of_start(const TaskFiles& files, const bundl
   return bundle::constants_of(start, digests, std::move(names));
 }
 
-/// With parts, of which the memory is what counts, training waits for each checkpoint.
+/// The pace of checkpoints: with parts, of which the memory is what counts, training waits for each; beside a
+/// device the CPUs have little else to do.
 Checkpointer::Pace pace_of(const TrainOptions& options) {
-  return options.parts > 1 ? Checkpointer::Pace::kAlone : Checkpointer::Pace::kBeside;
+  if (options.parts > 1) return Checkpointer::Pace::kAlone;
+  return options.device == ComputeDevice::kCpu ? Checkpointer::Pace::kBeside
+                                               : Checkpointer::Pace::kBesideDevice;
 }
 
 /// One call of train on an open run.
