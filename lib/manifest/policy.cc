@@ -9,6 +9,7 @@
 #include "dgx/core/time_text.h"
 #include "dgx/crypto/sha256.h"
 #include "dgx/manifest/fields.h"
+#include "dgx/manifest/round.h"
 #include "dgx/manifest/statement.h"
 
 namespace dgx::manifest {
@@ -30,7 +31,7 @@ constexpr auto kKeys = std::to_array<PolicyKey>({
      "length of a slot: all entries of one slot share one round"},
     {"beacon_source", &Policy::beacon_source, 0, 0, 2,
      "public randomness: 0 none, the verifier's secret decides the draw; 1 a delay; 2 drand"},
-    {"beacon_steps", &Policy::beacon_steps, std::int64_t{1} << 33, 1 << 16, std::int64_t{1} << 40,
+    {"beacon_steps", &Policy::beacon_steps, std::int64_t{1} << 33, kLeastDelaySteps, kMostDelaySteps,
      "steps of SHA-256 in the delay of a round, where beacon_source is 1"},
     {"challenger_bond", &Policy::challenger_bond, 10'000, 0, kMaxMoney,
      "deposit of whoever challenges a statement"},

@@ -86,7 +86,7 @@ Proof Proof::read(json::Fields& in) {
   out.states = read_object(in, "states", read_root);
   out.initial = read_digest(in, "initial");
   out.final_state = read_digest(in, "final");
-  out.steps = in.integer("steps", 0, kMaxSteps);
+  out.steps = in.integer("steps", 0, program::kMostTaskSteps);
   out.diverged = in.boolean("diverged");
   out.loss = read_object(in, "loss", read_loss);
   if (const Status opened = check_loss(out.loss, out.final_state); !opened.ok())

@@ -127,7 +127,7 @@ Caps read_caps(json::Fields& in) {
   out.bytes = in.integer("bytes", 1, kMaxInteger);
   if (in.has("constant_bytes")) out.constant_bytes = in.integer("constant_bytes", 1, out.bytes);
   out.milliseconds = in.integer("milliseconds", 1, kMaxMilliseconds);
-  out.steps = in.integer("steps", 1, kMaxSteps);
+  out.steps = in.integer("steps", 1, program::kMostTaskSteps);
   return out;
 }
 
@@ -149,7 +149,7 @@ void read_training(json::Fields& in, Task& out) {
   out.update = program::read_update(in);
   if (in.has("cut")) out.cut = read_object(in, "cut", program::read_cut);
   out.batch = in.integer("batch", 1, kMaxInteger);
-  out.steps = in.integer("steps", 2, kMaxSteps);
+  out.steps = in.integer("steps", 2, program::kMostTaskSteps);
   if (out.steps % out.update.accumulate != 0)
     in.fail("accumulate",
             fmt::format("is {}, of which {} steps are no multiple", out.update.accumulate, out.steps));
@@ -159,7 +159,7 @@ void read_training(json::Fields& in, Task& out) {
   if (out.cut && out.cut->first >= out.steps)
     in.fail("cut", fmt::format("first is {}, of {} steps none would be left", out.cut->first, out.steps));
   out.seed = read_u64(in, "seed");
-  out.checkpoint_every = in.integer("checkpoint_every", 2, kMaxSteps);
+  out.checkpoint_every = in.integer("checkpoint_every", 2, program::kMostTaskSteps);
   out.numerics = read_name(in, "numerics", 32);
   if (out.numerics != "exact-1")
     in.fail("numerics", fmt::format("\"{}\" is not in this version, only exact-1", out.numerics));

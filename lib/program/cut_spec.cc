@@ -31,7 +31,7 @@ Result<CutText> parse_cut_spec(std::string_view text) {
   in.number("forward", out.spec.forward, kLeastCutBits, kMostCutBits);
   in.number("backward", out.spec.backward, kLeastCutBits, kMostCutBits);
   std::int64_t first = -1;
-  in.number<std::int64_t>("first", first, 0, kMostFirst);
+  in.number<std::int64_t>("first", first, 0, kMostTaskSteps);
   DGX_CHECK(in.finish());
   out.has_first = first >= 0;
   if (out.has_first) out.spec.first = first;
@@ -58,7 +58,7 @@ CutSpec read_cut(json::Fields& in) {
   CutSpec out;
   out.backward = in.integer("backward", kLeastCutBits, kMostCutBits);
   out.block = in.integer("block", 1, kMostBlocks);
-  out.first = in.integer("first", 0, kMostFirst);
+  out.first = in.integer("first", 0, kMostTaskSteps);
   out.forward = in.integer("forward", kLeastCutBits, kMostCutBits);
   return out;
 }

@@ -17,7 +17,6 @@ namespace {
 
 using Optimizer = OptimizerSpec::Kind;
 
-constexpr std::int64_t kMostSteps = std::int64_t{1} << 40;
 constexpr std::pair<Optimizer, std::string_view> kOptimizers[] = {
     {Optimizer::kSgd, "sgd"},   {Optimizer::kAdam, "adam"},       {Optimizer::kAdamW, "adamw"},
     {Optimizer::kLion, "lion"}, {Optimizer::kRmsProp, "rmsprop"}, {Optimizer::kAdagrad, "adagrad"},
@@ -114,7 +113,7 @@ Result<OptimizerSpec> parse_optimizer_spec(std::string_view text) {
   }
   if (*kind == Optimizer::kDgc) {
     in.number("density", spec.density, kAboveZero, 1.0);
-    in.number<std::int64_t>("warmup", spec.density_warmup, 0, kMostSteps);
+    in.number<std::int64_t>("warmup", spec.density_warmup, 0, kMostTaskSteps);
     double clip = 0;
     in.number("clip", clip, kLeastClip, kMostNumber);
     if (clip > 0) spec.clip = clip;
@@ -181,7 +180,7 @@ Result<OptimizerSpec> optimizer_from_json(const json::Value& value, const std::s
   }
   if (spec.kind == Optimizer::kDgc) {
     spec.density = read_double(in, "density", kAboveZero, 1);
-    spec.density_warmup = in.integer("warmup", 0, kMostSteps);
+    spec.density_warmup = in.integer("warmup", 0, kMostTaskSteps);
     if (in.has("clip")) spec.clip = read_double(in, "clip", kLeastClip, kMostNumber);
     if (in.has("bits")) spec.bits = in.integer("bits", kSentBits, kSentBits);
   }
@@ -211,7 +210,7 @@ void read_steps(SpecReader& in, std::string_view key, std::int64_t least, std::i
   }
   const auto number = parse_number<std::int64_t>(*text);
   if (!number) return in.fail(fmt::format("{}: {}", key, number.error().message));
-  if (*number < least || *number > kMostSteps) return out_of_range();
+  if (*number < least || *number > kMostTaskSteps) return out_of_range();
   percent.reset();
   steps = *number;
 }
@@ -247,7 +246,7 @@ Result<ScheduleText> parse_schedule_text(std::string_view text) {
     if (needs_warmup && spec.warmup == 0 && !out.warmup_percent) in.fail("needs warmup");
   }
   if (spec.kind == ScheduleKind::kStep) {
-    in.number<std::int64_t>("every", spec.every, 1, kMostSteps);
+    in.number<std::int64_t>("every", spec.every, 1, kMostTaskSteps);
     in.number("gamma", spec.gamma, 0.0, kMostNumber);
   }
   if (has_minimum(spec.kind)) in.number("min", spec.minimum, 0.0, kMostNumber);
@@ -330,10 +329,10 @@ Result<ScheduleSpec> schedule_from_json(const json::Value& value, const std::str
     spec.end = read_double(in, "end", 0, kMostNumber);
     spec.up = read_double(in, "up", 0, 1);
   } else {
-    spec.warmup = in.integer("warmup", 0, kMostSteps);
+    spec.warmup = in.integer("warmup", 0, kMostTaskSteps);
   }
   if (spec.kind == ScheduleKind::kStep) {
-    spec.every = in.integer("every", 1, kMostSteps);
+    spec.every = in.integer("every", 1, kMostTaskSteps);
     spec.gamma = read_double(in, "gamma", 0, kMostNumber);
   }
   if (has_minimum(spec.kind)) spec.minimum = read_double(in, "min", 0, kMostNumber);
@@ -343,7 +342,7 @@ Result<ScheduleSpec> schedule_from_json(const json::Value& value, const std::str
     spec.exponent = read_double(in, "power", 0.5, kernels::kMaxExponent);
     if (2 * spec.exponent != std::floor(2 * spec.exponent)) in.fail("power", "is not a multiple of 0.5");
   }
-  if (spec.kind == ScheduleKind::kWsd) spec.decay = in.integer("decay", 1, kMostSteps);
+  if (spec.kind == ScheduleKind::kWsd) spec.decay = in.integer("decay", 1, kMostTaskSteps);
   if (spec.kind == ScheduleKind::kPlateau) {
     spec.every = in.integer("every", 1, kernels::kMaxWindow);
     spec.factor = read_double(in, "factor", std::numeric_limits<double>::min(), kBelowOne);

@@ -100,8 +100,7 @@ Bound delay_steps(const Terms& t) {
   return out;
 }
 Mends mend_delay_steps(const Terms& t) {
-  constexpr std::int64_t kMostSteps = std::int64_t{1} << 40;
-  constexpr std::int64_t kMostSlot = kMostSteps / kDelayStepsPerMillisecond / kLeastSlots;
+  constexpr std::int64_t kMostSlot = manifest::kMostDelaySteps / kDelayStepsPerMillisecond / kLeastSlots;
   const std::int64_t slot = std::min(t.policy.beacon_slot_ms, kMostSlot);
   Mends out{{"beacon_steps", kLeastSlots * slot * kDelayStepsPerMillisecond}};
   if (slot < t.policy.beacon_slot_ms) out.push_back({"beacon_slot_ms", slot});

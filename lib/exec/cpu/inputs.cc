@@ -11,6 +11,7 @@
 #include "dgx/kernels/cpu/dispatch.h"
 #include "dgx/program/cut_spec.h"
 #include "dgx/program/initial.h"
+#include "dgx/program/specs.h"
 
 namespace dgx::exec {
 namespace {
@@ -80,9 +81,8 @@ Result<RowView> batch_field(const kernels::Primitive& input, const StepInputs& i
 Result<std::int64_t> check_loadable(const program::Program& program, const State& state) {
   DGX_CHECK(program::check_state(program, state));
   DGX_TRY(const std::int64_t step, step_of(state));
-  constexpr std::int64_t kMostSteps = std::int64_t{1} << 40;
-  if (step < 0 || step > kMostSteps)
-    return malformed(fmt::format("state: step is {}, must be 0 to {}", step, kMostSteps));
+  if (step < 0 || step > program::kMostTaskSteps)
+    return malformed(fmt::format("state: step is {}, must be 0 to {}", step, program::kMostTaskSteps));
   for (const Entry& entry : state) {
     const auto bad =
         entry.tensor.dtype() == DType::kF32 ? first_not_finite(entry.tensor.view()) : std::nullopt;

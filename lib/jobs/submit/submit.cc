@@ -167,7 +167,7 @@ std::int64_t affordable_checkpoints(const program::Cost& cost, std::int64_t step
       static_cast<__int128>(cost.state_bytes - cost.constant_bytes) * kOperationsPerStoredByte +
       kOperationsPerCheckpoint;
   return static_cast<std::int64_t>(
-      std::min<__int128>(training / (checkpoint * kTrainingPerCheckpoints), manifest::kMaxSteps));
+      std::min<__int128>(training / (checkpoint * kTrainingPerCheckpoints), program::kMostTaskSteps));
 }
 
 /// Steps of a segment (dgx-submit(1), --checkpoint-every): the most with which there are kSegments, or more

@@ -42,8 +42,8 @@ TEST_CASE("A task has at most 65,536 segments") {
   CHECK_THAT(refusal(body), Catch::Contains("65537 segments"));
   body.steps = std::int64_t{1} << 25;
   CHECK_THAT(refusal(body), Catch::Contains("at most 65536"));
-  body.steps = manifest::kMaxSteps;
-  body.checkpoint_every = manifest::kMaxSteps / kMaxSegments;
+  body.steps = program::kMostTaskSteps;
+  body.checkpoint_every = program::kMostTaskSteps / kMaxSegments;
   CHECK(refusal(body).empty());
 }
 

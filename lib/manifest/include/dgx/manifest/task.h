@@ -18,7 +18,6 @@
 namespace dgx::manifest {
 
 inline constexpr std::size_t kMaxTaskBytes = 16 * 1024;
-inline constexpr std::int64_t kMaxSteps = std::int64_t{1} << 40;
 
 /// A line file bound by its RFC 6962 root (leaf i = line i) and number of lines.
 struct ProgramReference {

@@ -25,8 +25,6 @@ struct CutSpec {
 inline constexpr std::int64_t kLeastCutBits = 2, kMostCutBits = 8;
 /// Most blocks of a built-in model.
 inline constexpr std::int64_t kMostBlocks = 1024;
-/// Most steps in which activations pass as they are.
-inline constexpr std::int64_t kMostFirst = std::int64_t{1} << 40;
 
 /// A cut as typed. Without `first` there are as many such steps as the data has batches.
 struct CutText {

@@ -20,6 +20,9 @@ namespace dgx::program {
 /// parse_* gives kUsage with the word that is wrong. to_json writes every field, floats as hex
 /// (number_text.h), and from_json accepts exactly that (kMalformed with the field).
 
+/// The most steps of a task, and so of all that counts them.
+inline constexpr std::int64_t kMostTaskSteps = std::int64_t{1} << 40;
+
 enum class Activation { kRelu, kGelu, kGeluTanh, kTanh, kSigmoid };
 [[nodiscard]] std::string_view name_of(
     Activation activation);  ///< "relu", "gelu", "gelu-tanh", "tanh", "sigmoid"
