@@ -284,12 +284,13 @@ std::optional<cuda::Dot> dot_of(const CompiledPrimitive& primitive, const Divisi
 
 /// True if tiles are faster than one thread per output (device_source.h), in estimated cycles of a device
 /// with 132 multiprocessors of 128 lanes. Such a thread takes about 30 instructions a position; if outputs
-/// are too few to keep all lanes busy, each position costs it the wait for the next numbers.
+/// are too few to keep all lanes busy, each position costs it the wait for the next numbers. The kernel's
+/// beginning and end cost about as much as those of tiles (tile_cycles()).
 bool is_worth_tiles(const CompiledPrimitive& primitive, const cuda::Dot& dot) {
-  constexpr double kLanes = 132 * 128, kInstructions = 30, kWaits = 150, kStart = 9000;
+  constexpr double kLanes = 132 * 128, kInstructions = 30, kWaits = 150, kAround = 9000;
   const double all = static_cast<double>(primitive.count) * kInstructions / kLanes;
   return cuda::tile_cycles(wanted_of(dot), dot.form) <
-         kStart + static_cast<double>(primitive.fold_count) * std::max(all, kWaits);
+         kAround + static_cast<double>(primitive.fold_count) * std::max(all, kWaits);
 }
 
 }  // namespace

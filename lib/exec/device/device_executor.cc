@@ -115,8 +115,12 @@ Status DeviceExecutor::Impl::take_memory() {
                               info.name + " has " + std::to_string(info.free_bytes) + " free",
                           "use a smaller batch, or --device cpu");
   }
-  DGX_TRY(void* const all, device->allocate(offsets.size_bytes));
-  memory = static_cast<std::uint8_t*>(all);
+  const auto all = device->allocate(offsets.size_bytes);
+  // Less is free than when the device was opened.
+  if (!all.ok() && all.error().code == ErrorCode::kUsage)
+    return internal_error(all.error().message, all.error().hint);
+  DGX_CHECK(all);
+  memory = static_cast<std::uint8_t*>(*all);
   for (std::uint8_t*& half : staging) {
     DGX_TRY(void* const taken, device->allocate_staging(offsets.staged_bytes));
     half = static_cast<std::uint8_t*>(taken);

@@ -27,8 +27,9 @@ Checkpointer::~Checkpointer() {
 
 void Checkpointer::serve() {
   // Training's threads wait for each other at every operation: time that this thread takes from one, it takes
-  // from all.
-  if (pace_ == Pace::kBeside) ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), 10);
+  // from all; and a device waits for the thread that feeds it. The threads that this one starts inherit its
+  // priority.
+  if (pace_ != Pace::kAlone) ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), 10);
   std::unique_lock lock(mutex_);
   while (true) {
     changed_.wait(lock, [this] { return work_.has_value() || stop_; });

@@ -28,8 +28,8 @@ __device__ inline void keep_in_register([[maybe_unused]] const float*& place) {
 #endif
 }
 
-/// The same number, but what depends on it is not computed before this place, where it would be kept, or
-/// spilled to local memory, through the loops in between.
+/// The same number, from which the compiler computes nothing ahead of this call. It would else compute
+/// addresses before the loops, and keep them through these in registers, or in local memory.
 __device__ inline int not_before_here(int number) {
 #ifdef __CUDA_ARCH__
   asm volatile("" : "+r"(number));

@@ -28,11 +28,14 @@ __device__ inline void read_column(float (&numbers)[kSumAhead], const float* fro
                                    std::int64_t left) {
   if (left >= kSumAhead) {
     DGX_UNROLL
-    for (int n = 0; n < kSumAhead; ++n, from += row_stride) numbers[n] = *from;
+    for (int n = 0; n < kSumAhead; ++n) {
+      numbers[n] = *from;
+      if (n + 1 < kSumAhead) from += row_stride;
+    }
     return;
   }
   DGX_UNROLL
-  for (int n = 0; n < kSumAhead; ++n, from += row_stride) numbers[n] = n < left ? *from : 0.0F;
+  for (int n = 0; n < kSumAhead; ++n) numbers[n] = n < left ? from[n * row_stride] : 0.0F;
 }
 
 /// The sum of `count` numbers of a column, at most 256. No partial sum is -0, so the zeros beyond the last
@@ -41,11 +44,11 @@ __device__ inline float sum_of_block(const float* from, std::int64_t row_stride,
   float block = 0, now[kSumAhead], next[kSumAhead];
   read_column(now, from, row_stride, count);
   for (std::int64_t left = count; left > 0; left -= 2 * kSumAhead) {
-    from += kSumAhead * row_stride;
+    if (left > kSumAhead) from += kSumAhead * row_stride;
     read_column(next, from, row_stride, left - kSumAhead);
     DGX_UNROLL
     for (int n = 0; n < kSumAhead; ++n) block = block + now[n];
-    from += kSumAhead * row_stride;
+    if (left > 2 * kSumAhead) from += kSumAhead * row_stride;
     read_column(now, from, row_stride, left - 2 * kSumAhead);
     DGX_UNROLL
     for (int n = 0; n < kSumAhead; ++n) block = block + next[n];

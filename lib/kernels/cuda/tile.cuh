@@ -12,7 +12,8 @@
 // Blocks of 256 positions end between two rounds. A block's running results are in registers. The group's are
 // touched only once per 256 positions and kept in local memory meanwhile, so that 16 warps share a
 // multiprocessor's registers. Local memory is written through to the L2 cache, so the first block of a group
-// reads no sums from it and the last leaves none in it: shallow products would else wait for it. A group's
+// reads no sums from it, and the last leaves none in it if the outputs are put in fours: shallow products
+// would else wait for it. A group's
 // result, once per 4,096 positions, goes to memory (Out), so no third set is needed. Beyond the depth both
 // sides are 0: adding 0 · 0 to a block changes at most -0 to +0, which makes no difference when the block is
 // added to a group's +0. Lines that do not exist hold zeros or another line; their outputs are not stored.

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include <bit>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstring>
@@ -72,8 +73,16 @@ TEST_CASE("columns are summed in blocks and groups", "[device]") {
     for (const std::int64_t rows : {0, 1, 255, 256, 257, 4095, 4096, 4097, 9000}) {
       for (const std::int64_t columns : {1, 31, 32, 33, 70}) {
         const std::int64_t stride = columns + 3;
-        const std::vector<float> x = numbers(
-            static_cast<std::size_t>(std::max<std::int64_t>(rows, 1) * stride), static_cast<unsigned>(rows));
+        std::vector<float> x = numbers(static_cast<std::size_t>(std::max<std::int64_t>(rows, 1) * stride),
+                                       static_cast<unsigned>(rows));
+        // A column of nothing but -0, one with a NaN that has a payload, and one with infinities of both
+        // signs.
+        for (std::int64_t r = 0; r < rows; ++r) x[static_cast<std::size_t>(r * stride)] = -0.0F;
+        if (rows > 0 && columns > 2) {
+          x[static_cast<std::size_t>(rows / 2 * stride + 1)] = std::bit_cast<float>(0xFFC12345U);
+          x[2] = std::numeric_limits<float>::infinity();
+          x[static_cast<std::size_t>((rows - 1) * stride + 2)] = -std::numeric_limits<float>::infinity();
+        }
         ColumnSum sum;
         sum.x = bench.there(x);
         sum.out = static_cast<float*>(bench.bytes(columns * 4));
@@ -84,7 +93,9 @@ TEST_CASE("columns are summed in blocks and groups", "[device]") {
         REQUIRE(bench->launch(sum).ok());
         const auto got = bench.here<float>(sum.out, static_cast<std::size_t>(columns));
         for (std::int64_t c = 0; c < columns; ++c) {
-          const float expected = dot_one(x, rows, stride, c);
+          const float sum_of_column = dot_one(x, rows, stride, c);
+          const float expected =
+              std::isnan(sum_of_column) ? std::bit_cast<float>(0x7FC00000U) : sum_of_column;
           INFO(rows << " rows, column " << c << " of " << columns);
           CHECK(std::memcmp(&got[static_cast<std::size_t>(c)], &expected, 4) == 0);
         }

@@ -16,9 +16,8 @@ namespace dgx::exec {
 /// (device.h) are kInternal and sticky: after one, discard the executor.
 class DeviceExecutor final : public StepExecutor {
  public:
-  /// kMalformed: fields or shapes of `inputs` are not the program's; kUsage: a step needs more memory than
-  /// the device has free (the message has both numbers; nothing has been allocated). `threads` is what
-  /// trace() may use.
+  /// kMalformed: fields or shapes of `inputs` are not the program's; kInternal: a step needs more memory than
+  /// the device has free (the message has both numbers). `threads` is what trace() may use.
   [[nodiscard]] static Result<std::unique_ptr<DeviceExecutor>> create(
       std::shared_ptr<const program::Program> program, const StepInputs& inputs,
       std::unique_ptr<kernels::cuda::Device> device, int threads);

@@ -77,7 +77,7 @@ struct TileWanted {
 /// threads share a multiprocessor as far as its registers reach; they take as long as all their instructions,
 /// or as long as a single warp with its waits, whichever is more. The constants are those with which the
 /// estimates come nearest to the times of 19 products in all their forms on an H200 (`gpu_product_bench
-/// --forms` at commit 497198d7): the form with the least estimate then takes at most 3 % longer than the
+/// --forms` at commit 497198d7): the form with the least estimate then takes at most 7 % longer than the
 /// fastest one.
 [[nodiscard]] constexpr double tile_cycles(const TileWanted& wanted, const TileForm& form) {
   // kThreads: those that share a multiprocessor.
