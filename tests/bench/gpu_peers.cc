@@ -69,10 +69,15 @@ std::string Cublas::name() const {
   return "cuBLAS " + std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100);
 }
 
+void Cublas::set_mode(int mode) const {
+  if (mode == mode_) return;
+  must(function<SetMathMode>(library_, "cublasSetMathMode")(handle_, mode), "cublasSetMathMode");
+  mode_ = mode;
+}
+
 void Cublas::queue(const GpuProduct& p, bool tf32) const {
   static const auto sgemm = function<Sgemm>(library_, "cublasSgemmStridedBatched");
-  static const auto set_math_mode = function<SetMathMode>(library_, "cublasSetMathMode");
-  must(set_math_mode(handle_, tf32 ? kTf32Math : kDefaultMath), "cublasSetMathMode");
+  set_mode(tf32 ? kTf32Math : kDefaultMath);
   constexpr float kOne = 1, kZero = 0;
   const auto rows = static_cast<int>(p.rows), columns = static_cast<int>(p.columns),
              depth = static_cast<int>(p.depth);

@@ -31,9 +31,12 @@ class Cublas {
   void synchronize() const;
 
  private:
+  void set_mode(int mode) const;
+
   void* library_ = nullptr;
   void* handle_ = nullptr;
   int (*wait_)() = nullptr;
+  mutable int mode_ = -1;  ///< cuBLAS's, once one was set
 };
 
 }  // namespace dgx::bench

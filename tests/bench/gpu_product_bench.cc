@@ -151,7 +151,7 @@ void bench_product(const Shape& shape, cuda::Device& device, Arena& arena,
   const bench::GpuProduct p = placed(shape, arena);
   const cuda::Product exact = exact_product(p, cuda::choose_form(wanted_of(p)), arena);
   const double operations = operations_of(p);
-  // Queued together, so that the device is timed and not the host that launches.
+  // Queued together, so that the device is timed: but of products of 10 microseconds, the host that launches.
   const int together =
       device.info().emulated ? 1 : static_cast<int>(std::clamp(4e11 / operations, 2.0, 200.0));
   std::vector<bench::Side> sides = {{"exact", [&] {

@@ -197,7 +197,7 @@ GPU_STEP_AIMS = {"gpt": 1.0, "resnet20": 0.8}  # times as fast as eager libtorch
 GPU = """## On a GPU
 
 `sh tests/bench/run.sh gpu`, medians; all sides in binary32, but where TF32 is named. Products in TFLOP/s beside cuBLAS; training steps beside eager libtorch, and PyTorch's Python, eager and by `torch.compile`, each in a
-process of its own, in turns. What else was run on a GPU, and what was not, is in `../gpu/README.md`.
+process of its own, in turns. A product of some 10 microseconds is bound by the host, which starts one after another, on both sides. What else was run on a GPU, and what was not, is in `../gpu/README.md`.
 """
 
 

@@ -20,7 +20,7 @@ cd "$(dirname "$0")/../.."
 usage() { sed -n '2,16s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 
 # Variables of the caller that would hold a peer to less than the machine can do.
-unset OPENBLAS_CORETYPE OPENBLAS_L2_SIZE OPENBLAS_NUM_THREADS ATEN_CPU_CAPABILITY MKL_ENABLE_INSTRUCTIONS ONEDNN_MAX_CPU_ISA DNNL_MAX_CPU_ISA OMP_NUM_THREADS
+unset NVIDIA_TF32_OVERRIDE OPENBLAS_CORETYPE OPENBLAS_L2_SIZE OPENBLAS_NUM_THREADS ATEN_CPU_CAPABILITY MKL_ENABLE_INSTRUCTIONS ONEDNN_MAX_CPU_ISA DNNL_MAX_CPU_ISA OMP_NUM_THREADS
 
 json= name=all
 for argument in "$@"; do
@@ -101,9 +101,11 @@ bench_step() {
     gzip -dc "$images/train-labels-idx1-ubyte.gz" | tail -c +9 >"$work/labels"
     data="--data $work"
   }
-  export TORCHINDUCTOR_CACHE_DIR="$work/inductor" CUDA_VISIBLE_DEVICES=
-  bench_of step_bench $scripts $data --compiled "$compiled"
-  ! has_target step_bench || ! has_flag avx512f || with_avx2 "$benches/step_bench" $json $scripts $data --compiled "$compiled" --isa avx2
+  (
+    export TORCHINDUCTOR_CACHE_DIR="$work/inductor" CUDA_VISIBLE_DEVICES=
+    bench_of step_bench $scripts $data --compiled "$compiled"
+    ! has_target step_bench || ! has_flag avx512f || with_avx2 "$benches/step_bench" $json $scripts $data --compiled "$compiled" --isa avx2
+  )
 }
 
 # On a GPU: products against cuBLAS, steps against a libtorch that has CUDA.
@@ -112,9 +114,10 @@ bench_gpu() {
   make_target gpu_product_bench dgx_cuda
   "$benches/gpu_product_bench" $json --device "$build/lib/dgx/libdgx_cuda.so" || { code=$?; [ $code = 77 ] || return $code; return 0; }
   pythons_peers
-  # libtorch with CUDA: that of the Python, if there is one, or what LD_LIBRARY_PATH names. In a shell of its own, since other parts want their own libtorch.
   (
-    export LD_LIBRARY_PATH="$PWD/build/peer/torch/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+    export TORCHINDUCTOR_CACHE_DIR="$work/inductor-gpu"
+    # The libtorch from PyPI without CUDA gives way to the same version with CUDA, which the Python has.
+    [ "${DGX_TORCH:-pypi}" != pypi ] || export LD_LIBRARY_PATH="$PWD/build/peer/torch/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
     bench_of step_bench --device "$build/lib/dgx/libdgx_cuda.so" $scripts --compiled "$compiled"
   )
 }

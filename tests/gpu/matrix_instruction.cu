@@ -123,9 +123,9 @@ class Random {
 };
 
 /// Those first that refute most hypotheses.
-enum class Tiles { kTiny, kEdges, kCancelling, kZeros, kOrdinary, kWide, kHuge, kSpecial };
-constexpr std::array<const char*, 8> kTileNames = {"tiny",     "edges", "cancelling", "zeros",
-                                                   "ordinary", "wide",  "huge",       "special"};
+enum class Tiles { kVanishing, kTiny, kEdges, kCancelling, kZeros, kOrdinary, kWide, kHuge, kSpecial };
+constexpr std::array<const char*, 9> kTileNames = {"vanishing", "tiny", "edges", "cancelling", "zeros",
+                                                   "ordinary",  "wide", "huge",  "special"};
 
 /// The exponents that the tiles of a format use.
 struct Exponents {
@@ -162,6 +162,10 @@ float factor_of(Tiles kind, FactorFormat format, const Exponents& exponents, Ran
     case Tiles::kZeros:
       return random.below(2) == 0 ? (random.below(2) == 0 ? 0.0F : -0.0F)
                                   : random.number(exponents.wide, exponents.wide_count);
+    // Products, and sums, below 2^-133: what a least aligned exponent would cut shows in the last place.
+    case Tiles::kVanishing:
+      if (exponents.binary32) return random.number(-80, 13);
+      [[fallthrough]];
     // Subnormals and the next normal numbers; others, whose products are about binary32's subnormals or else
     // about the square of the format's smallest normal number.
     case Tiles::kTiny:
@@ -183,8 +187,10 @@ float summand_of(Tiles kind, const Exponents& exponents, Random& random) {
     case Tiles::kEdges: return random.below(4) == 0 ? 0.0F : random.number(2 * exponents.edge - 4, 8);
     case Tiles::kZeros:
       return random.below(2) == 0 ? 0.0F : random.number(2 * exponents.wide, 2 * exponents.wide_count);
+    case Tiles::kVanishing:
     case Tiles::kTiny:
       if (random.below(2) == 0) return 0;
+      if (kind == Tiles::kVanishing && exponents.binary32) return random.number(-149, 14);
       if (exponents.binary32 || random.below(4) == 0) return random.number(-149, 20);
       return random.number(2 * exponents.smallest - 4, 2 * (exponents.least - exponents.smallest) + 12);
     case Tiles::kHuge:

@@ -286,5 +286,69 @@ TEST_CASE("the emulation is what doubles give, on numbers that they hold") {
   }
 }
 
+/// The four elements of an H200's bf16 products, of some fifteen million of subnormal factors, that refuted
+/// the hypothesis without a least aligned exponent (dgx-proposal(7), MEASURED). c is 0.
+struct Refuting {
+  int seed = 0;
+  float gpu = 0, without_least = 0;
+  std::array<float, 16> a{}, b{};
+};
+const Refuting kRefuting[] = {
+    {2,
+     -0x1.9e02p-133F,
+     -0x1.9e01p-133F,
+     {-0x1.9ep-70F, -0x1p-56F, -0x1.c2p-62F, 0x1.4p-73F, 0x1.acp-127F, -0x1.dcp-64F, 0x1.f4p-65F,
+      -0x1.a6p-125F, -0x1.d8p-71F, -0x1p-132F, -0x1.42p-125F, 0x1.c8p-126F, -0x1.cp-126F, -0x1.8cp-69F,
+      0x1.e4p-62F, -0x1.a2p-75F},
+     {0x1.7cp-72F, -0x1.18p-124F, 0x1.74p-127F, 0x1.c6p-126F, 0x1.f4p-62F, 0x1.d6p-71F, -0x1.88p-70F,
+      0x1.44p-71F, 0x1.ap-70F, -0x1.5p-129F, 0x1.8p-132F, 0x1.8ap-65F, -0x1.c8p-61F, 0x1.72p-124F,
+      -0x1.b4p-127F, -0x1.66p-71F}},
+    {3,
+     0x1.199ap-134F,
+     0x1.1998p-134F,
+     {-0x1.8p-132F, 0x1.c2p-72F, 0x1.7p-128F, -0x1.f8p-67F, 0x1.f4p-126F, -0x1.b4p-58F, 0x1.b8p-71F,
+      -0x1.76p-65F, 0x1.4p-131F, -0x1.bp-129F, 0x1.4cp-127F, 0x1.c2p-65F, 0x1.8cp-74F, -0x1.b6p-74F,
+      0x1.48p-127F, 0x1.ecp-64F},
+     {0x1.4cp-58F, -0x1.82p-67F, -0x1.6p-70F, 0x1.1ap-70F, -0x1.aep-62F, 0x1.2p-127F, 0x1.c4p-126F,
+      0x1.62p-72F, 0x1.4p-131F, 0x1.cp-129F, -0x1.ep-128F, 0x1.12p-72F, -0x1.c2p-74F, 0x1.6p-130F,
+      -0x1.76p-75F, 0x1.88p-71F}},
+    {4,
+     0x1.064p-135F,
+     0x1.063cp-135F,
+     {0x1.26p-66F, 0x1.a6p-75F, -0x1.5cp-71F, -0x1.5ep-63F, -0x1.8cp-70F, -0x1.6ap-125F, 0x1.d4p-126F,
+      0x1.56p-65F, -0x1.9ap-61F, -0x1.64p-124F, 0x1.5cp-74F, 0x1.46p-124F, -0x1p-133F, -0x1.6p-73F,
+      -0x1.76p-73F, 0x1.26p-71F},
+     {-0x1.9ep-75F, -0x1.aep-75F, -0x1.1p-128F, -0x1.12p-74F, -0x1.6p-130F, 0x1.bp-61F, 0x1.66p-74F,
+      -0x1p-132F, 0x1.b8p-125F, -0x1.34p-74F, 0x1.b8p-75F, 0x1.02p-125F, -0x1.6ap-126F, 0x1.cp-131F,
+      -0x1.18p-66F, 0x1.06p-65F}},
+    {6,
+     -0x1.a7d8p-136F,
+     -0x1.a7dp-136F,
+     {0x1.4cp-73F, -0x1.0cp-127F, 0x1.2ep-71F, -0x1.86p-68F, 0x1.48p-128F, -0x1.b6p-124F, -0x1.8p-132F,
+      -0x1.bcp-75F, -0x1.7ap-71F, -0x1.dep-124F, 0x1.cp-75F, -0x1.a2p-75F, 0x1.4ep-75F, -0x1.ep-70F,
+      0x1.dcp-126F, -0x1p-126F},
+     {0x1.d6p-65F, 0x1.a6p-57F, 0x1.66p-65F, 0x1.76p-67F, -0x1.4p-131F, 0x1.04p-64F, 0x1.8p-73F, 0x1.d6p-65F,
+      -0x1.0ap-70F, -0x1.7ap-64F, 0x1.e2p-70F, -0x1.cap-74F, 0x1.1cp-70F, -0x1.7ap-68F, -0x1.4p-67F,
+      -0x1.4ep-58F}}};
+
+TEST_CASE("the least aligned exponent of bf16 products is -133: four elements of a GPU") {
+  int agree_with_134 = 0, agree_with_132 = 0;
+  for (const Refuting& element : kRefuting) {
+    INFO("seed " << element.seed);
+    MatrixInstruction instruction{.fraction_bits = 25, .chunk = 16, .zeros = ZeroExponent::kNone};
+    const auto result = [&](std::int32_t least) {
+      instruction.least_aligned = least;
+      return fused_dot(instruction, element.a, element.b, 0);
+    };
+    CHECK(result(kNoLeast) == element.without_least);
+    CHECK(result(-133) == element.gpu);
+    agree_with_134 += result(-134) == element.gpu ? 1 : 0;
+    agree_with_132 += result(-132) == element.gpu ? 1 : 0;
+  }
+  CHECK(agree_with_134 == 1);
+  // Other elements, on which the GPU agreed with the hypothesis without a least one, speak against -132.
+  CHECK(agree_with_132 == 4);
+}
+
 }  // namespace
 }  // namespace dgx::test
