@@ -211,7 +211,7 @@ std::string libtorch_name() { return std::string("libtorch ") + TORCH_VERSION; }
 void set_libtorch_threads(int threads) { at::set_num_threads(threads); }
 
 bool libtorch_has_gpu() {
-  // Linked by nobody, since most libtorches lack it; it registers itself.
+  // libtorch_cuda.so is opened and not linked, since most libtorches lack it. It registers itself.
   if (dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL) == nullptr) return false;
   if (!torch::cuda::is_available()) return false;
   at::globalContext().setAllowTF32CuBLAS(false);

@@ -1,8 +1,8 @@
 // Exact matrix products on a GPU against cuBLAS in binary32 and with TF32, side by side in one run, GF/s.
 //
 //   gpu_product_bench --device MODULE [--json] [--only PRODUCT[,PRODUCT]...] [--most EXTENT] [--seconds S]
-//   gpu_product_bench --device MODULE --forms    each product in each form (forms.h) in which it can be
-//                                                launched: microseconds, and what choose_form() estimates
+//   gpu_product_bench --device MODULE --forms    each product in each sensible form (forms.h):
+//                                                microseconds, and what choose_form() estimates
 //
 // MODULE is libdgx_cuda.so. Exits 77, "skipped, no GPU", if it finds none. --most leaves out products with a
 // greater extent, for the emulated device. --seconds: a product's time for all sides, 1.5 unless set.
@@ -151,7 +151,8 @@ void bench_product(const Shape& shape, cuda::Device& device, Arena& arena,
   const bench::GpuProduct p = placed(shape, arena);
   const cuda::Product exact = exact_product(p, cuda::choose_form(wanted_of(p)), arena);
   const double operations = operations_of(p);
-  // Queued together, so that the device is timed: but of products of 10 microseconds, the host that launches.
+  // Queued together, so that the device is timed and not the host. Products of some 10 microseconds still
+  // wait for the host, which cannot launch them faster.
   const int together =
       device.info().emulated ? 1 : static_cast<int>(std::clamp(4e11 / operations, 2.0, 200.0));
   std::vector<bench::Side> sides = {{"exact", [&] {
@@ -169,10 +170,9 @@ void bench_product(const Shape& shape, cuda::Device& device, Arena& arena,
   print_rows(name_of(shape), sides, 1, "GF/s", 1, operations * together * 1e-9, options.json);
 }
 
-/// Times a product in each form in which it can be launched.
+/// Times a product in each sensible form.
 void bench_forms(const Shape& shape, cuda::Device& device, Arena& arena) {
-  constexpr std::int64_t kMostNumbers = std::int64_t{1} << 26;  // as choose_form()
-  constexpr double kGigahertz = 1.98;                           // of an H100 or H200
+  constexpr double kGigahertz = 1.98;  // of an H100 or H200
   const bench::GpuProduct p = placed(shape, arena);
   const cuda::TileWanted wanted = wanted_of(p);
   const cuda::TileForm chosen = cuda::choose_form(wanted);
@@ -182,9 +182,7 @@ void bench_forms(const Shape& shape, cuda::Device& device, Arena& arena) {
        {std::int64_t{0}, dgx::kernels::kDotGroupPositions, dgx::kernels::kDotBlock}) {
     for (const cuda::Tile tile : cuda::kTiles) {
       const cuda::TileForm form{tile, piece};
-      if (piece != 0 &&
-          (cuda::pieces_of(p.depth, piece) == 1 || cuda::piece_numbers(wanted, form) > kMostNumbers))
-        continue;
+      if (!cuda::is_sensible(wanted, form)) continue;
       const cuda::Product exact = exact_product(p, form, arena);
       must(device.launch(exact));
       must(device.mark());

@@ -322,7 +322,7 @@ int serve(const Options& options, const Case& of) {
   const bool on_gpu = !options.module.empty();
   bench::set_libtorch_threads(std::max(options.threads, 1));
   if (on_gpu && !bench::libtorch_has_gpu()) {
-    std::fprintf(stderr, "step_bench: this libtorch has no CUDA\n");
+    std::fprintf(stderr, "step_bench: this libtorch has no CUDA, or finds no GPU\n");
     return 77;
   }
   bench::serve(bench::eager_step(eager_case(of, options.serve == "channels-last", on_gpu)));

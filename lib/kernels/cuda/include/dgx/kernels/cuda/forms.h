@@ -117,14 +117,19 @@ struct TileWanted {
   return best;
 }
 
-/// The form with the least estimated time. Its pieces' sums take 256 MiB at most.
-[[nodiscard]] constexpr TileForm choose_form(const TileWanted& wanted) {
+/// True if a form comes into question: it is not cut, or into several pieces whose sums take 256 MiB at most.
+[[nodiscard]] constexpr bool is_sensible(const TileWanted& wanted, const TileForm& form) {
   constexpr std::int64_t kMostNumbers = std::int64_t{1} << 26;
+  return form.piece == 0 ||
+         (pieces_of(wanted.depth, form.piece) > 1 && piece_numbers(wanted, form) <= kMostNumbers);
+}
+
+/// The sensible form with the least estimated time.
+[[nodiscard]] constexpr TileForm choose_form(const TileWanted& wanted) {
   TileForm best{choose_tile(wanted, 0), 0};
   for (const std::int64_t piece : {kDotGroupPositions, kDotBlock}) {
     const TileForm form{choose_tile(wanted, piece), piece};
-    if (pieces_of(wanted.depth, piece) == 1 || piece_numbers(wanted, form) > kMostNumbers) continue;
-    if (tile_cycles(wanted, form) < tile_cycles(wanted, best)) best = form;
+    if (is_sensible(wanted, form) && tile_cycles(wanted, form) < tile_cycles(wanted, best)) best = form;
   }
   return best;
 }
